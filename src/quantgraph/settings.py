@@ -117,11 +117,9 @@ class TableOptions(BaseModel):
 
     model_config = _TABLE
 
-    volume_unit: Literal["shares", "hands", "unknown"] | None = Field(
-        None, description="shares, or hands of 100 shares; unknown leaves volumes out"
-    )
-    amount_unit: Literal["yuan", "thousand_yuan", "ten_thousand_yuan", "unknown"] | None = Field(
-        None, description="yuan, thousand_yuan or ten_thousand_yuan; unknown leaves amounts out"
+    volume_unit: Literal["shares", "hands"] | None = Field(None, description="shares, or hands of 100 shares")
+    amount_unit: Literal["yuan", "thousand_yuan", "ten_thousand_yuan"] | None = Field(
+        None, description="yuan, thousand_yuan or ten_thousand_yuan"
     )
     date_order: Literal["month_first", "day_first"] | None = Field(
         None, description="month_first or day_first, for dates like 01/02/2024"

@@ -21,6 +21,8 @@ def units(volume, amount=None, *, names=("成交量", "成交额"), rows=30, us=
     columns = {name: pd.Series([value] * rows) for name, value in numbers.items()}
     wanted = {"volume_unit": None, "amount_unit": None} | given
     found = units_of(column_names(heads), columns, "a.csv", options=wanted, is_us=us)
+    for error in found.withheld.values():
+        raise error
     return found.volume, found.amount
 
 

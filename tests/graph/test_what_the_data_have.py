@@ -12,8 +12,9 @@ from langgraph.types import Command
 
 from quantgraph import create_trading_graph, run_strategy
 from quantgraph.broker import TradePlan
-from quantgraph.errors import BadOption
-from quantgraph.runs import RunSpec
+from quantgraph.errors import BadOption, NoSignal
+from quantgraph.market import Rulebook
+from quantgraph.runs import RunSpec, resume_run, run_signal
 
 RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 SHARE = "600519.SH"
@@ -98,11 +99,47 @@ def test_a_lacking_benchmark_of_an_option_is_refused_at_once(prices, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_volume_without_a_unit_stops_no_rule_on_closes(prices, tmp_path):
+@pytest.fixture
+def without_unit(prices, tmp_path):
+    """Prices of one stock whose volumes are in a unit that nothing shows."""
     table = pd.read_csv(prices)
     path = tmp_path / "open.csv"
     of_one = table[table["ts_code"] == SHARE]
     of_one.drop(columns=["vol", "amount"]).assign(成交量=of_one["vol"]).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("drop", [[], ["成交量"]], ids=["a volume without a unit", "no volume"])
+def test_volumes_that_are_not_known_are_missed_by_who_reads_them_alone(drop, without_unit, tmp_path):
+    frame = pd.read_csv(without_unit, dtype={"trade_date": str}).drop(columns=drop)
+    options = {"out": tmp_path, "model": "keyless"}
+
+    def above_average(field):
+        def signal(data):
+            values = data["ohlcv"][field]
+            return (values > values.rolling(5).mean()).astype(float)
+
+        return signal
+
+    closes = run_strategy(above_average("close"), source=frame, **options)
+    assert closes["ended_because"] == "done"
+    with pytest.raises(NoSignal, match="KeyError: 'vol'; the bars have open, high, low, close"):
+        run_strategy(above_average("vol"), source=frame, **options)
+    bought = pd.DataFrame({SHARE: 1.0}, index=closes.signal.index[:1])
+    assert run_signal(bought, prices=frame, **options)["ended_because"] == "done"
+    capped = RunSpec(question="", rules=Rulebook.mainland(volume_share=0.1))
+    with pytest.raises(BadOption, match=r"volume_share=0\.1 needs the field 'vol'.* volume_unit"):
+        run_strategy(capped, strategy=bought, source=frame, **options)
+    volumes = f"{SHARE}，2025年7月到10月，成交量高于5日均量时买入，跌破20日均线卖出"
+    asked = run_strategy(volumes, source=frame, **options)
+    assert asked["ended_because"] == "needs_answer"
+    assert "没有单位明确的成交量或成交额，无法判断：成交量、均量。知道单位时用 volume_unit" in asked["error"]
+    answer = "收盘价高于20日均线时买入，跌破20日均线卖出"
+    assert resume_run(asked.folder, answer=answer, source=frame)["ended_because"] == "done"
+
+
+def test_a_volume_without_a_unit_stops_no_rule_on_closes(without_unit, tmp_path):
+    path = without_unit
 
     def command(rule: str):
         told = f"{SHARE}, {rule}, 2025-07 to 2025-10"
@@ -116,7 +153,9 @@ def test_a_volume_without_a_unit_stops_no_rule_on_closes(prices, tmp_path):
 
     closes = command("buy when the close is above the 5-day average, sell below it")
     assert closes.returncode == 0, closes.stderr
-    assert "vol = 成交量 (in a unit that nothing shows, so left out)" in closes.stdout + closes.stderr
+    assert (
+        "vol = 成交量 (in a unit that nothing shows, so left out; say it with volume_unit)" in closes.stdout
+    )
     volumes = command(
         "buy when volume is above twice its 5-day average, sell when volume is below half of it"
     )

@@ -45,6 +45,11 @@ def execution_of(market, symbol, *replies, rule="", day=-1, **options):
     return ReactContext(loop=loop)
 
 
+def run_execution(context):
+    """The state of an execution that was run to its decision."""
+    return context.loop.run(context.state)
+
+
 def observations(state):
     """What the model was told of each step, from the conversation of an execution."""
     told = [read("observation", message.text) for message in state["conversation"]]

@@ -12,7 +12,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -89,25 +88,8 @@ class RunContext:
     log_step: Callable[[LoggedStep], None] = lambda _step: None
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Background:
-    """What a context works with and does not hand out: it leads to the store, and so to later data."""
-
-    view: View | Callable[[], View]
-    account: Account
-    rules: Rulebook
-    run: RunContext
-    exits: tuple[Order, ...]
-    exited: Mapping[str, pd.Timestamp]
-    followed: Mapping[str, Followed]
-    variables: Context
-
-
 class DecisionContext:
-    """The data and the account of one open.
-
-    No attribute of it leads to anything that is not known at that moment, and writing into what it hands out
-    changes nothing for the run.
+    """The data and the account of one open; writing into what it hands out changes nothing for the run.
 
     Parameters
     ----------
@@ -116,11 +98,26 @@ class DecisionContext:
     account
         The account at that open: what was bought before may be sold.
     rules
-        The rulebook in force. Default: mainland China's.
+        The rulebook in force: lots, ticks, price bands, fees. Default: mainland China's.
     run
         What the run hands on. Default: an empty plan, no history, no models.
-    exits, exited, followed
-        Of the plan, see the properties. Default: none.
+    exits
+        The sales that plan and exit rules send at this open; the decider need not repeat them.
+    exited
+        The session of the last of such sales, of symbols that were not bought since.
+    followed
+        What is followed of each position, where the plan or a rule has a use for it.
+
+    Attributes
+    ----------
+    rules, plan, exits, exited
+        See above; the plan has sizes, schedules and exits.
+    started
+        The run's first session; None where it is not known.
+    rule
+        The user's rule in words, if the decider :attr:`~.ModelDecider.reads_rule`; else "".
+    language
+        The user's language.
     """
 
     def __init__(
@@ -134,16 +131,17 @@ class DecisionContext:
         exited: Mapping[str, pd.Timestamp] | None = None,
         followed: Mapping[str, Followed] | None = None,
     ) -> None:
-        _BACKGROUND[self] = _Background(
-            view=view,
-            account=account,
-            rules=rules or Rulebook.mainland(),
-            run=run or RunContext(),
-            exits=tuple(exits),
-            exited=dict(exited or {}),
-            followed=dict(followed or {}),
-            variables=copy_context(),
+        run = run or RunContext()
+        self._view, self._account, self._followed, self._run = view, account, followed or {}, run
+        self.rules = rules or Rulebook.mainland()
+        self.plan, self.started, self.rule, self.language = (
+            run.plan,
+            run.start,
+            run.rule,
+            run.language,
         )
+        self.exits, self.exited = tuple(exits), dict(exited or {})
+        self._variables = copy_context()
         # The lock guards the market and the names of the open scopes, which threads share.
         self._lock = threading.Lock()
         self._market: Session | None = None
@@ -156,13 +154,12 @@ class DecisionContext:
         ``view["ohlcv"]["open"]`` ends with this session, ``view["ohlcv"]["close"]`` with the one before;
         ``view.row("ohlcv", "open")`` is the last row.
         """
-        view = _BACKGROUND[self].view
-        return view if isinstance(view, View) else view()
+        return self._view if isinstance(self._view, View) else self._view()
 
     @cached_property
     def account(self) -> Account:
         """The account at that open, a copy."""
-        return _BACKGROUND[self].account.copy()
+        return self._account.copy()
 
     @property
     def session(self) -> pd.Timestamp:
@@ -170,44 +167,9 @@ class DecisionContext:
         return self.view.moment.session
 
     @cached_property
-    def rules(self) -> Rulebook:
-        """The rulebook in force: lots, ticks, price bands, fees; a copy."""
-        return deepcopy(_BACKGROUND[self].rules)
-
-    @cached_property
-    def plan(self) -> TradePlan:
-        """Sizes, schedules and exits; a copy."""
-        return deepcopy(_BACKGROUND[self].run.plan)
-
-    @property
-    def exits(self) -> tuple[Order, ...]:
-        """The sales that plan and exit rules send at this open; the decider need not repeat them."""
-        return _BACKGROUND[self].exits
-
-    @property
-    def exited(self) -> Mapping[str, pd.Timestamp]:
-        """The session of the last of such sales, of symbols that were not bought since; a copy."""
-        return dict(_BACKGROUND[self].exited)
-
-    @cached_property
     def followed(self) -> Mapping[str, Followed]:
-        """What is followed of each position, where the plan or a rule has a use for it; a copy."""
-        return deepcopy(dict(_BACKGROUND[self].followed))
-
-    @property
-    def started(self) -> pd.Timestamp | None:
-        """The run's first session; None where it is not known."""
-        return _BACKGROUND[self].run.start
-
-    @property
-    def rule(self) -> str:
-        """The user's rule in words, if the decider :attr:`~.ModelDecider.reads_rule`; else ""."""
-        return _BACKGROUND[self].run.rule
-
-    @property
-    def language(self) -> Language:
-        """The user's language."""
-        return _BACKGROUND[self].run.language
+        """What is followed of each position, a copy."""
+        return deepcopy(dict(self._followed))
 
     @cached_property
     def history(self) -> Sequence[SessionResult]:
@@ -216,7 +178,7 @@ class DecisionContext:
         It is read from the ledger, so it is the same after a resume; without a ledger it holds the sessions
         yielded so far.
         """
-        return tuple(_BACKGROUND[self].run.history())
+        return tuple(self._run.history())
 
     @property
     def market(self) -> Session:
@@ -238,11 +200,11 @@ class DecisionContext:
         BadOption
             If the decider's ``roles`` do not list it, or the decision is not part of a run with models.
         """
-        return _BACKGROUND[self].run.model(role)
+        return self._run.model(role)
 
     def check(self) -> None:
         """Raise the error that ends the run, if the decider swallowed it."""
-        _BACKGROUND[self].run.check()
+        self._run.check()
 
     def log_step(self, step: LoggedStep) -> None:
         """Keep one step of this decision in the execution log of the run's ledger; without one, do nothing.
@@ -265,7 +227,7 @@ class DecisionContext:
                 "the session that is decided",
                 parameter="step",
             )
-        _BACKGROUND[self].run.log_step(step)
+        self._run.log_step(step)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -283,13 +245,8 @@ class DecisionContext:
         BadOption
             On entry, if the name is not a text of 1 to 100 characters without ``/``, or is in use already.
         """
-        background, moment = _BACKGROUND[self], self.view.moment
-        with (
-            self._claimed(name),
-            _in_context(background.variables),
-            deciding(moment),
-            background.run.scope(name),
-        ):
+        moment = self.view.moment
+        with self._claimed(name), _in_context(self._variables), deciding(moment), self._run.scope(name):
             yield
 
     @contextmanager
@@ -308,9 +265,6 @@ class DecisionContext:
         finally:
             with self._lock:
                 self._open_scopes.discard(name)
-
-
-_BACKGROUND: WeakKeyDictionary[DecisionContext, _Background] = WeakKeyDictionary()
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,9 +44,6 @@ Unexplained = Annotated[
         rich_help_panel="Data",
     ),
 ]
-_UNITS = ("volume_unit", "amount_unit")
-_VOLUMES = re.compile(r"量|成交额|流动性|volume|amount|turnover|vwap|obv|mfi|liquid", re.IGNORECASE)
-"""Words of rules that read volumes or amounts."""
 _MOST_QUESTIONS = 5
 _SHOWN = 8
 
@@ -91,6 +87,7 @@ def check(  # noqa: PLR0917 - typer reads options from the parameters
 def _facts(source: FrameSource) -> dict[str, Any]:
     """What there is, as JSON."""
     from quantgraph.audit.bars import unexplained_moves
+    from quantgraph.data import BAR_FIELDS
 
     market, sessions = source.market, source.sessions()
     bars = market.bars
@@ -107,7 +104,9 @@ def _facts(source: FrameSource) -> dict[str, Any]:
         "bars": int(bars["close"].notna().to_numpy().sum()),
         "market": _market(market.symbols),
         "fields": there,
-        "missing": [field for field in bars if field not in there],
+        "missing": [
+            field for field in BAR_FIELDS if field not in there and (field in bars or field == "vol")
+        ],
         "records": list(source.record_kinds),
         "unexplained": unexplained_moves(bars, symbols=market.symbols, sessions=sessions),
         "provenance": list(source.provenance("en")),
@@ -178,10 +177,11 @@ def _first_bar(source: FrameSource) -> str:
 
     market = source.market
     symbol, row = next(iter(market.first_rows.items()))
-    bar = {field: market.bars[field][symbol].iloc[row] for field in ("open", "high", "low", "close", "vol")}
+    fields = ("open", "high", "low", "close", "vol")
+    bar = {field: market.bars[field][symbol].iloc[row] for field in fields if field in market.bars}
     day = f"{market.sessions[row]:%Y-%m-%d}"
     shown = [f"{name} {value:.10g}" for name, value in bar.items() if pd.notna(value)]
-    return f"{symbol} {day}: {', '.join(shown)}{' (100 shares each)' if pd.notna(bar['vol']) else ''}"
+    return f"{symbol} {day}: {', '.join(shown)}{' (100 shares each)' if pd.notna(bar.get('vol')) else ''}"
 
 
 def with_tables(settings: Settings, facts: Sequence[str] | None) -> Settings:
@@ -232,12 +232,10 @@ def open_own(
         if not isinstance(opened, FrameSource):
             return none
         try:
-            opened.symbols()
+            _check_units(opened, sentence)
         except BadFile as error:
             if error.data.get("columns") == ("ts_code",) and not codes:
                 symbols = _symbol_of(error, sentence, asks=asks)
-            elif error.data.get("parameter") in _UNITS and sentence and not _VOLUMES.search(sentence):
-                settings = with_tables(settings, [f"{error.data['parameter']}=unknown"])
             elif asks and "choices" in error.data and (answer := _ask(error)):
                 settings = with_tables(settings, [f"{error.data['parameter']}={answer}"])
             else:
@@ -245,6 +243,16 @@ def open_own(
         else:
             return OwnSource(source=opened, settings=settings, symbols=symbols)
     raise BadFile(f"{source} leaves too much open; say it with --table", file=source)
+
+
+def _check_units(source: FrameSource, sentence: str) -> None:
+    """Read the source; ``BadFile`` if a field that the sentence speaks of is in a unit that nothing shows."""
+    from quantgraph.sentences.phrases import volume_words
+
+    words = volume_words(sentence)
+    for field, error in source.market.withheld.items():
+        if field in words:
+            raise error
 
 
 def _symbol_of(error: BadFile, sentence: str, *, asks: bool) -> str:

@@ -7,8 +7,8 @@ Known tables are tushare's ``dividend``, Polygon's exports, and bars with such c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -45,13 +45,15 @@ _VALID_CODE = "write a code such as 600519.SH"
 class CheckedTable:
     """Checked rows of one kind, under tushare's column names, and the file they came from.
 
-    ``read_as`` says which column was taken for what, and in which unit it was.
+    ``read_as`` says which column was taken for what, and in which unit it was; ``withheld`` are fields that
+    are not read, with the error for who needs them.
     """
 
     kind: TableKind
     file: str
     rows: pd.DataFrame
     read_as: tuple[Note, ...] = ()
+    withheld: Mapping[str, BadFile] = field(default_factory=dict)
 
 
 def read_codes(column: pd.Series, file: str, *, shares_only: bool = False) -> pd.Series:
@@ -151,21 +153,21 @@ def merge_tables(tables: Sequence[CheckedTable]) -> tuple[pd.DataFrame, tuple[No
 def _disagreements(common: pd.DataFrame, files: Sequence[str]) -> tuple[Note, ...]:
     notes = []
     groups = common.groupby(_KEYS, sort=False)
-    for field in common.columns.difference([*_KEYS, "_file"], sort=False):
-        values = common[field]
-        first = groups[field].transform("first")
+    for name in common.columns.difference([*_KEYS, "_file"], sort=False):
+        values = common[name]
+        first = groups[name].transform("first")
         differs = ((values - first).abs() > PRICE_TOLERANCE * first.abs()).to_numpy()
         if not differs.any():
             continue
         other = common.iloc[int(np.argmax(differs))]
-        if field in _PRICES:
-            raise _price_conflict(common, other, field, files)
+        if name in _PRICES:
+            raise _price_conflict(common, other, name, files)
         cell = f"{other['ts_code']} {other['trade_date']:%Y-%m-%d}"
         count, file = int(differs.sum()), files[other["_file"]]
         notes.append(
             Note(
-                zh=f"有 {count} 行的 {field} 各文件不同，例如 {file} 中的 {cell}；采用文件名在前的",
-                en=f"{field} of {count} rows differs between files, for example {cell} in {file}; the first "
+                zh=f"有 {count} 行的 {name} 各文件不同，例如 {file} 中的 {cell}；采用文件名在前的",
+                en=f"{name} of {count} rows differs between files, for example {cell} in {file}; the first "
                 "file by name is used",
             )
         )
@@ -334,8 +336,8 @@ def _merge(tables: Sequence[CheckedTable], symbols: Sequence[str]) -> tuple[pd.D
     """The rows of the symbols of all tables, and notes on where the tables disagree."""
     parts: list[pd.DataFrame] = []
     notes: list[Note] = []
-    for field in _AMOUNTS:
-        merged, disagreements = merge_tables([table for table in tables if field in table.rows])
+    for name in _AMOUNTS:
+        merged, disagreements = merge_tables([table for table in tables if name in table.rows])
         parts.append(merged)
         notes += disagreements
     rows = pd.concat([part for part in parts if len(part.columns) > 2] or parts, ignore_index=True)

@@ -7,7 +7,7 @@ import re
 import threading
 import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
@@ -31,7 +31,7 @@ from quantgraph.data._source import (
     check_window,
 )
 from quantgraph.data.symbols._codes import symbol_list
-from quantgraph.errors import NoData, QuantGraphError, UnknownField, UnknownSymbol
+from quantgraph.errors import BadFile, NoData, QuantGraphError, UnknownField, UnknownSymbol
 from quantgraph.market import FeedZones
 from quantgraph.market.rules import find_board
 from quantgraph.state import RECORD_KINDS, Record, RecordKind
@@ -89,6 +89,8 @@ class MarketTables:
     read_as: tuple[ReadAs, ...] = ()
     notes: tuple[Note, ...] = ()
     records: tuple[Record, ...] = ()
+    withheld: Mapping[str, BadFile] = field(default_factory=dict)
+    """Fields of bars in a unit that nothing shows, with the error for who needs them; they are not there."""
 
     @property
     def sessions(self) -> pd.DatetimeIndex:
@@ -259,7 +261,7 @@ class FrameSource(ABC):
         )
 
     def bars(self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp) -> Panel:
-        """Daily bars: the first seven of ``BAR_FIELDS`` always, the others when the source has them.
+        """Daily bars: the first seven of ``BAR_FIELDS`` but those withheld, the others when there are some.
 
         Raises
         ------
@@ -407,11 +409,17 @@ def _day(known: date) -> date:
     return known.date() if isinstance(known, datetime) else known
 
 
-def complete_bars(panel: Panel) -> Panel:
-    """Order a panel by ``BAR_FIELDS``; its first seven fields are always present, NaN if unknown."""
+def complete_bars(panel: Panel, absent: Collection[str] = ()) -> Panel:
+    """Order a panel by ``BAR_FIELDS``; its first seven fields but the absent ones are there, NaN if unknown.
+
+    Who reads an absent field gets an error, where a comparison with NaN would be a rule that never holds.
+    """
     blank = next(iter(panel.values())) * float("nan")
-    always = {field: panel.get(field, blank) for field in BAR_FIELDS[:7]}
-    return always | {field: panel[field] for field in BAR_FIELDS[7:] if field in panel}
+    return {
+        field: panel.get(field, blank)
+        for field in BAR_FIELDS
+        if field not in absent and (field in panel or field in BAR_FIELDS[:7])
+    }
 
 
 def _name_records(market: MarketTables) -> Iterator[Record]:

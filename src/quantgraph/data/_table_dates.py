@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -25,10 +25,9 @@ _VALID = "write YYYYMMDD or YYYY-MM-DD"
 _MIDNIGHT = re.compile(r"[ T]0?0:00(?::00(?:\.0+)?)?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?")
 _TIME = re.compile(r"\d:\d{2}")
 _CLOCK = re.compile(
-    r"(.*?\d)[ T]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?", re.DOTALL
+    r"(.*?\d)[ T]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(?:([AaPp][Mm])|(Z|UTC|[+-]\d{2}:?\d{2}))?",
+    re.DOTALL,
 )
-_ONE_CLOCK = re.compile(r"(.*\d{4})[ T]+(\d{1,2}:\d{2}(?::\d{2})?(?:\s*[AP]M)?)", re.IGNORECASE)
-"""A time behind a year, as behind 3/4/2024."""
 _EPOCH = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16}|\d{18,19})(?:\.0)?")
 _EPOCH_UNITS = {3: "s", 4: "ms", 5: "us", 6: "ns"}
 _ZONES = ("America/New_York", "Asia/Shanghai", "UTC")
@@ -52,7 +51,7 @@ _MONTHS = re.findall(
 class _Timed:
     """A day with a time, in seconds of the day, and the instant if the cell has a zone."""
 
-    day: dt.date
+    day: dt.date | _YearLast
     seconds: int
     instant: pd.Timestamp | None = None
 
@@ -84,7 +83,7 @@ def dates_in_order(
     that of an exchange.
     """
     codes, values = pd.factorize(column)
-    parsed = _without_times([_parse(value) for value in _without_clock([*values])])
+    parsed = _without_times([_parse(value) for value in values])
     order = _order(parsed, column, file, order)
     serial = [_SERIAL.fullmatch(str(value).strip()) is not None for value in values]
     if any(serial) and not all(serial):
@@ -106,13 +105,6 @@ def dates_in_order(
     return pd.Series(dates[codes], index=column.index, name=column.name), order
 
 
-def _without_clock(values: Sequence[Any]) -> Sequence[Any]:
-    """Texts without a time of day that all have alike, without a zone."""
-    found = [_ONE_CLOCK.fullmatch(value.strip()) if isinstance(value, str) else None for value in values]
-    clocks = {match[2] if match else None for match in found}
-    return values if len(clocks) != 1 or None in clocks else [match[1] for match in found if match]
-
-
 def _without_times(parsed: list[dt.date | _YearLast | _Timed | str]) -> list[dt.date | _YearLast | str]:
     """The days of times that are one time of the day; of others what is wrong with them."""
     timed = [each for each in parsed if isinstance(each, _Timed)]
@@ -122,7 +114,7 @@ def _without_times(parsed: list[dt.date | _YearLast | _Timed | str]) -> list[dt.
     return [_INTRADAY if isinstance(each, _Timed) else each for each in parsed]
 
 
-def _days_of(timed: Sequence[_Timed]) -> list[dt.date] | None:
+def _days_of(timed: Sequence[_Timed]) -> Sequence[dt.date | _YearLast] | None:
     """The days of a column of times; None if they differ in their time of day."""
     if len({each.seconds for each in timed}) == 1 and timed[0].instant is None:
         return [each.day for each in timed]
@@ -216,12 +208,15 @@ def _timed(stamp: pd.Timestamp) -> _Timed:
 
 def _with_clock(match: re.Match[str]) -> _Timed | str:
     """A written day with a time; 24:00 is the end of the day that it shows."""
-    day, clock, zone = _from_text(match[1]), [int(part or 0) for part in match.group(2, 3, 4)], match[5]
-    if not isinstance(day, dt.date):
-        return _INTRADAY if isinstance(day, _YearLast) else day
-    seconds = clock[0] * 3600 + clock[1] * 60 + clock[2]
+    day, clock, zone = _from_text(match[1]), [int(part or 0) for part in match.group(2, 3, 4)], match[6]
+    if isinstance(day, str):
+        return day
+    hours = clock[0] if match[5] is None else clock[0] % 12 + 12 * (match[5].upper() == "PM")
+    seconds = hours * 3600 + clock[1] * 60 + clock[2]
     if zone is None:
         return _Timed(day, seconds)
+    if isinstance(day, _YearLast):
+        return _INTRADAY
     moment = pd.Timestamp(day, tz="UTC" if zone in {"Z", "UTC"} else dt.datetime.strptime(zone, "%z").tzinfo)
     return _Timed(day, seconds, (moment + pd.Timedelta(seconds=seconds)).tz_convert("UTC"))
 

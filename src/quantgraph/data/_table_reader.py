@@ -51,7 +51,6 @@ _NOT_PAID = {
         Note(zh="复权价中已有，不再计算", en="in adjusted prices already; not paid again"),
     ),
 }
-_NO_UNIT = Note(zh="单位不明，未采用", en="in a unit that nothing shows, so left out")
 _QUANTITIES = frozenset({"vol", "amount", *_ACTIONS, *STATUS_FIELDS})
 _MEMBER_KEYS = ("index_code", "con_code", "trade_date")
 _SHARES_PER_HAND, _THOUSAND = 100, 1000
@@ -172,7 +171,8 @@ def table_kinds(fields: Collection[str]) -> tuple[TableKind, ...]:
 
 
 def _missing_for_bars(have: Collection[str]) -> list[str]:
-    return [name for name in ("ts_code", "trade_date", *LEVEL_FIELDS, "vol") if name not in have]
+    volume = ("vol",) if "amount" in have else ()  # an amount alone may be the volume
+    return [name for name in ("ts_code", "trade_date", *LEVEL_FIELDS, *volume) if name not in have]
 
 
 def _looks_like_bars(have: set[str]) -> bool:
@@ -203,9 +203,12 @@ def _incomplete(have: Collection[str], file: str) -> BadFile:
             "; name a file of one symbol by it (AAPL.csv), or say it: --symbols AAPL; "
             "a frame so: {'AAPL': frame}"
         )
+    if missing == ["vol"]:
+        hint = "; the amount may be the volume, as Tencent's was: then name it vol or volume"
     return BadFile(
         f"{file} misses the column(s) {', '.join(missing)}; daily bars need ts_code (or symbol), "
-        f"trade_date (or date), open, high, low, close and vol (hands) or volume (shares){hint}",
+        "trade_date (or date), open, high, low, close and, beside an amount, vol (hands) or volume (shares)"
+        f"{hint}",
         file=file,
         columns=tuple(missing),
     )
@@ -225,9 +228,6 @@ class _Reader:
         adjusted: bool,
     ) -> None:
         self._adjusted = adjusted
-        units = {"vol": options.volume_unit, "amount": options.amount_unit}
-        self._unused = {field for field, unit in units.items() if unit == "unknown"}
-        self._unused |= {"adj_factor"} if adjusted else set()
         self._file, self._table, self._names, self._options = file, table, names, options
         self._symbol = symbol
         self.notes: list[Note] = []
@@ -274,7 +274,10 @@ class _Reader:
         return self._as(kind, self._daily(fields))
 
     def _bars(self) -> CheckedTable:
-        rows = self._daily([field for field in (*_BARS, "change", "pct_chg") if field not in self._unused])
+        fields = (
+            field for field in (*_BARS, "change", "pct_chg") if field != "adj_factor" or not self._adjusted
+        )
+        rows = self._daily([*fields])
         if rows["close"].median() > _MOST_PRICE:
             reason = f"{rows['close'].iloc[0]:g} is no price: is it in a smaller unit, such as a billionth?"
             raise bad_cell(self._file, self._column("close"), 0, f"{reason} Divide the prices")
@@ -292,6 +295,7 @@ class _Reader:
             options={"volume_unit": self._options.volume_unit, "amount_unit": self._options.amount_unit},
             is_us=all(find_board(code) == "us" for code in rows["ts_code"].unique()),
         )
+        rows = rows.drop(columns=[*units.withheld])
         if {"low", "high", "vol", "amount"} <= {*rows.columns}:
             mend = self._options.unit_change == "mend"
             rows, notes = unit_changes(self._names, rows, units, self._file, mend=mend)
@@ -300,7 +304,8 @@ class _Reader:
             rows = rows.assign(vol=rows["vol"] * units.volume / _SHARES_PER_HAND)
         if "amount" in rows and units.amount != _THOUSAND:
             rows = rows.assign(amount=rows["amount"] * units.amount / _THOUSAND)
-        return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=self._read_as(rows, units))
+        read_as = self._read_as(rows, units)
+        return CheckedTable(kind="bars", file=self._file, rows=rows, read_as=read_as, withheld=units.withheld)
 
     def _daily(self, fields: Sequence[str]) -> pd.DataFrame:
         columns = {"ts_code": self._symbols, "trade_date": self._sessions[0]}
@@ -385,7 +390,6 @@ class _Reader:
         """Which column was taken for what, where its name alone does not say it."""
         about = {**units.notes, "ts_code": self._code_note(rows), "trade_date": self._order_note()}
         about |= _NOT_PAID if self._adjusted else _TAKEN_AS
-        about |= dict.fromkeys(self._unused & {"vol", "amount"}, _NO_UNIT)
         notes = []
         if self._symbol is not None:
             by = self._symbol.origin

@@ -49,6 +49,8 @@ class TableUnits:
     amount: float
     notes: Mapping[str, Note]
     """By field, for the reader of a result."""
+    withheld: Mapping[str, BadFile]
+    """Fields whose unit nothing shows, with the error for who needs them."""
 
 
 def units_of(
@@ -59,7 +61,10 @@ def units_of(
     options: Mapping[str, str | None],
     is_us: bool,
 ) -> TableUnits:
-    """Units of the columns ``vol`` and ``amount`` of bars; the US has no hands."""
+    """Units of the columns ``vol`` and ``amount`` of bars; the US has no hands.
+
+    A field whose unit nothing shows is withheld: rules on prices do not need it.
+    """
     present = [field for field in ("vol", "amount") if field in numbers and (numbers[field] > 0).any()]
     sizes = {field: _stated_unit(field, names, file, options, is_us=is_us) for field in present}
     both = len(present) == 2 and {"low", "high"} <= numbers.keys()
@@ -71,16 +76,19 @@ def units_of(
         if any(sizes[f][0] != likely[0][f] and f not in names.customary for f in present if sizes[f][0]):
             raise _contradiction(names, sizes, likely[0], file)
         sizes, fits = dict.fromkeys(present, (None, Note(zh="", en=""))), likely  # numbers beat a custom
-    notes, found = {}, {"vol": 1.0, "amount": 1.0}
+    notes, found, withheld = {}, {"vol": 1.0, "amount": 1.0}, {}
     for name in present:
         size, how = sizes[name]
         if size is None:
             values = {pair[name] for pair in fits or mostly}
             if len(values) != 1:
-                raise _unknown(name, names, file)
+                withheld[name], option = _unknown(name, names, file), _OPTIONS[name]
+                zh, en = "单位不明，未采用；可说明", "in a unit that nothing shows, so left out; say it with"
+                notes[name] = Note(zh=f"{zh} {option}", en=f"{en} {option}")
+                continue
             size, how = values.pop(), Note(zh="由数值推知", en="inferred from the numbers")
         found[name], notes[name] = size, _note(name, size, how)
-    return TableUnits(volume=found["vol"], amount=found["amount"], notes=notes)
+    return TableUnits(volume=found["vol"], amount=found["amount"], notes=notes, withheld=withheld)
 
 
 def unit_changes(

@@ -95,7 +95,8 @@ class _Code:
         if self.function is not None:
             trials = FunctionTrials(self.function)
             if error := trials.whole(panel).error:
-                raise NoSignal(f"{self.origin} gave no signal: {error}")
+                there = ", ".join(view["ohlcv"])
+                raise NoSignal(f"{self.origin} gave no signal: {error}; the bars have {there}")
             return trials
         name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         return CodeTrials(opened.runner, self.file.cells, name)

@@ -55,8 +55,8 @@ _TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])"
 _ENDS = r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
 _IN_TWO_PARTS = re.compile(rf"(?<![A-Za-z0-9.-])([A-Z]{{2,6}}[.-][A-Z]{{1,6}}|[A-Z][.-][A-Z]{{2,6}}){_ENDS}")
 """A code with an exchange, a class or a currency: ``US.AAPL``, ``BRK-B``, ``BTC-USD``."""
-_ABROAD = re.compile(rf"(?<![A-Za-z0-9.-])(\d{{4,5}}\.[A-Z]{{1,2}}){_ENDS}")
-"""Digits with an exchange: ``0700.HK``."""
+_ABROAD = re.compile(rf"(?<![A-Za-z0-9.-])(?:(\d{{4,5}}\.[A-Z]{{1,2}})|HK[.:](\d{{4,5}})){_ENDS}")
+"""Digits with an exchange: ``0700.HK``, ``HK.00700``."""
 _PLACES = frozenset(
     ("us", "hk", "uk", "de", "fr", "jp", "cn", "ca", "au", "usd", "usdt", "eur", "gbp", "hkd", "cny")
 )
@@ -177,7 +177,7 @@ def find_symbols(
     marks.take(_INDEX_NAME, _index_code)
     marks.take(_EVERYTHING, lambda _: ALL)
     marks.take(_BARE, _bare_code)
-    marks.take(_ABROAD, lambda m: m[1])
+    marks.take(_ABROAD, lambda m: m[1] or f"{m[2]}.HK")
     if not is_shouted(marks.text, is_word):
         marks.take(_ALL, lambda _: ALL)
         marks.take(_LETTER, lambda m: m[1] if listed is None or m[1] in listed else None)

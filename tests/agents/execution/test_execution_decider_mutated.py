@@ -9,11 +9,11 @@ import threading
 from functools import partial
 
 import pytest
-from execution_play import call, decide, execution_of
+from execution_play import call, decide, execution_of, run_execution
 from langchain_core.messages import AIMessage
 from mutated_replies import mutated_calls, mutated_reply
 
-from quantgraph.agents.execution import ExecutionAgent, run_execution
+from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.broker import Market, RunContext
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import commit_sessions, run_identity

@@ -7,11 +7,10 @@ import time
 from datetime import date
 
 import pytest
-from execution_play import act, call, decide, execution_of, observations, replies_of
+from execution_play import act, call, decide, execution_of, observations, replies_of, run_execution
 from langchain_core.messages import AIMessage
 from langchain_core.tools import tool
 
-from quantgraph.agents.execution import run_execution
 from quantgraph.llm.messages import read
 from quantgraph.state import Record
 

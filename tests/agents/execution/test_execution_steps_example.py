@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 import talib
-from execution_play import act, call, decide, execution_of, observations
-
-from quantgraph.agents.execution import run_execution
+from execution_play import act, call, decide, execution_of, observations, run_execution
 
 SYMBOL = "600000.SH"
 PRICE, MA30, RSI = 50_500, 50_200, 65

@@ -134,7 +134,7 @@ def test_tables_that_are_not_bars_say_what_is_missing():
     with pytest.raises(BadFile, match=r"DataFrame misses the column\(s\) ts_code; .*\{'AAPL': frame\}"):
         open_source(prices())
     with pytest.raises(BadFile, match=r"bars misses the column\(s\) .*vol"):
-        open_source({"bars": prices(symbol="A").drop(columns="Volume")})
+        open_source({"bars": prices(symbol="A").rename(columns={"Volume": "amount"})})
     with pytest.raises(BadFile, match="x: its columns"):
         open_source({"x": pd.DataFrame({"a": [1]})})
     with pytest.raises(BadFile, match="its columns have 3 levels"):

@@ -16,10 +16,10 @@ from quantgraph.data.files import FileSource
     ("header", "missing"),
     [
         ("ts_code,trade_date,open,high,low,vol", "misses the column(s) close; daily bars need"),
-        ("ts_code,trade_date,open,high,low,close", "misses the column(s) vol;"),
+        ("ts_code,trade_date,open,high,low,close,amount", "misses the column(s) vol;"),
         ("trade_date,open,high,low,close,vol", "misses the column(s) ts_code;"),
         ("symbol,open,high,low,close,volume", "misses the column(s) trade_date;"),
-        ("ts_code,trade_date,high,close", "misses the column(s) open, low, vol;"),
+        ("ts_code,trade_date,high,close", "misses the column(s) open, low;"),
     ],
 )
 def test_missing_columns_are_named(tmp_path: Path, header: str, missing: str) -> None:

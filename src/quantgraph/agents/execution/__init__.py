@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         begin_execution,
         create_execution_subgraph,
         react_step,
-        run_execution,
     )
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "create_execution_subgraph",
     "parse_action",
     "react_step",
-    "run_execution",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

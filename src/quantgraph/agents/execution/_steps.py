@@ -413,11 +413,6 @@ class ReactContext:
     state: ExecutionState = field(default_factory=ExecutionState)
 
 
-def run_execution(context: ReactContext) -> ExecutionState:
-    """Run an execution to its decision, by the same steps as the subgraph, and return its state."""
-    return context.loop.run(context.state)
-
-
 def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
     """Think, act and observe once: return the action and its result, and move the context's state on.
 
@@ -496,7 +491,7 @@ def begin_execution(
     rules: Rulebook | None = None,
     options: ExecutionOptions | None = None,
 ) -> ReactContext:
-    """Begin the execution of a symbol by hand, for :func:`.react_step` and :func:`.run_execution`.
+    """Begin the execution of a symbol by hand, for :func:`.react_step`.
 
     Parameters
     ----------

@@ -445,7 +445,7 @@ def _repeated_volumes(bars: BarArrays) -> tuple[Mask, NDArray[np.int64]]:
     ranked = np.take_along_axis(vol, order, axis=1)
     pairs = ranked[:, 1:] == ranked[:, :-1]
     # A volume that hardly ever changes identifies no session.
-    pairs &= pairs.mean(axis=1, keepdims=True) < DUPLICATE_SHARE
+    pairs &= pairs.sum(axis=1, keepdims=True) < DUPLICATE_SHARE * pairs.shape[1]
     repeats, partner = np.zeros(vol.shape, dtype=np.bool_), np.zeros(vol.shape, dtype=np.int64)
     for column, place in np.argwhere(pairs).tolist():
         one, other = order[column, place], order[column, place + 1]

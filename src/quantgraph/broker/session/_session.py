@@ -79,7 +79,8 @@ class Market:
     def __post_init__(self) -> None:
         if self.rules.volume_share is not None and "vol" not in self.store.snapshot(self.data_ref)["ohlcv"]:
             raise BadOption(
-                f"volume_share={self.rules.volume_share} needs the field 'vol', which the data do not have",
+                f"volume_share={self.rules.volume_share} needs the field 'vol', which the data do not have "
+                "in a unit that they show: volume_unit of [tables] says it",
                 parameter="volume_share",
             )
 

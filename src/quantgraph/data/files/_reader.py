@@ -84,7 +84,7 @@ class _Reader:
         return FileContents(file=name, tables=found.tables, ignored_because=found.ignored_because)
 
     def _symbol(self, sheet: str, title: str) -> NamedSymbol | None:
-        """The symbol that the sheet's name says, else the title, else the file's name."""
+        """The symbol that the sheet's name says, else the file's name, else the title."""
         sure = next((name for name in (sheet, self.stem, title) if name and symbol_in(name)), None)
         if sure is not None:
             return symbol_of_file(sure, self.symbol)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -201,8 +201,10 @@ def market_tables(files: Sequence[FileContents], name: str, bar: Bar | None = No
         events, event_notes = {**derived, **events}, (*event_notes, *of_factor)
     others = action_records(events_off_sessions(tables, sessions, symbols)) if tables else ()
     names = _tables(files, "names")
+    withheld = {field: error for table in of_stocks for field, error in table.withheld.items()}
+    absent = {*withheld, *({"vol"} - {*stocks})}
     return MarketTables(
-        bars=complete_bars(bars | events),
+        bars=complete_bars(bars | events, absent),
         indicators=long_to_panel(indicators, INDICATOR_FIELDS, sessions, symbols),
         levels=levels,
         lists=lists,
@@ -214,13 +216,14 @@ def market_tables(files: Sequence[FileContents], name: str, bar: Bar | None = No
                 Note(zh=f"没有采用 {file}：{reason}", en=f"{file} was left out: {reason}")
                 for file, reason in ignored
             ),
-            *_missing_notes(stocks),
+            *_missing_notes(stocks, absent),
             *notes,
             *event_notes,
             *_never_known_notes(files),
             *(note for each in files for note in stamp_notes(each.file, each.records, sessions[-1].date())),
         ),
         records=(*to_records((record for each in files for record in each.records), symbols), *others),
+        withheld=withheld,
     )
 
 
@@ -282,11 +285,13 @@ def _list_files(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _missing_notes(stocks: pd.DataFrame) -> list[Note]:
-    missing = ", ".join(field for field in BAR_FIELDS[:7] if field not in stocks)
-    if not missing:
-        return []
-    notes = [Note(zh=f"数据中没有、记为 NaN：{missing}", en=f"in no file, so NaN: {missing}")]
+def _missing_notes(stocks: pd.DataFrame, absent: Collection[str]) -> list[Note]:
+    missing, notes = ", ".join(field for field in BAR_FIELDS[:7] if field not in {*stocks, *absent}), []
+    if missing:
+        notes.append(Note(zh=f"数据中没有、记为 NaN：{missing}", en=f"in no file, so NaN: {missing}"))
+    if "vol" in absent:
+        zh = "没有可用的成交量：读成交量的规则不能运行"
+        notes.append(Note(zh=zh, en="no volumes: a rule that reads them cannot run"))
     if "open" not in stocks:
         zh = "没有开盘价：可以得到并检查信号，但订单无法成交"
         notes.append(Note(zh=zh, en="no open prices: a signal can be made and proved, and no order can fill"))

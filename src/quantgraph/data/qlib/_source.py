@@ -181,7 +181,7 @@ class QlibSource:
         }
         if not panel or panel["open"].isna().to_numpy().all():
             raise self._nothing("bars", codes, start, end)
-        return complete_bars(panel)
+        return complete_bars(panel, self._units.withheld)
 
     def indicators(
         self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
@@ -242,7 +242,8 @@ class QlibSource:
 
     def _column(self, code: str, rows: slice) -> dict[str, npt.NDArray[np.float64]]:
         """Fields of a stock on some sessions, in the project's units, NaN outside the stock's spans."""
-        found, units = self._raw(code), self._units
+        units = self._units
+        found = {field: values for field, values in self._raw(code).items() if field not in units.withheld}
         if "vol" in found:
             shares = shortest_decimals(found["vol"] * units.volume, (0,))
             found["vol"] = shares / _SHARES_PER_HAND

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         says_parameters,
         symbols_in,
         unlisted_capitals,
+        volume_words,
         watched_only,
         windows_in,
     )
@@ -41,6 +42,7 @@ __all__ = [
     "says_parameters",
     "symbols_in",
     "unlisted_capitals",
+    "volume_words",
     "watched_only",
     "windows_in",
 ]

@@ -135,6 +135,24 @@ def _is_unknown(word: str) -> bool:
     return not is_word(word.lower()) and bool(tokens) and all(token.kind == "UNKNOWN" for token in tokens)
 
 
+_VOLUMES = {
+    "vol": re.compile(
+        r"成交量|[放缩均巨天地]量|(?<![数质])量(?!化)|\bvolumes?\b|\b(?:vwap|obv|mfi)\b", re.IGNORECASE
+    ),
+    "amount": re.compile(r"成交金?额|流动性|\bdollar\s+volumes?\b|\bturnover\b|\bliquid", re.IGNORECASE),
+}
+
+
+def volume_words(text: str) -> dict[str, list[str]]:
+    """The words of a text for volumes and amounts, by the field of bars that they need.
+
+    >>> volume_words("放量突破时买入"), volume_words("数量不限，close above EMA20")
+    ({'vol': ['放量']}, {})
+    """
+    found = {field: list(dict.fromkeys(pattern.findall(text))) for field, pattern in _VOLUMES.items()}
+    return {field: words for field, words in found.items() if words}
+
+
 def gives_up(text: str, clause: str) -> bool:
     """Whether a text gives up a clause of a trade plan by what it is about.
 

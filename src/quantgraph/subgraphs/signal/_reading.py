@@ -57,6 +57,8 @@ from quantgraph.subgraphs.signal._source_facts import (
     lacking_benchmark,
     lacking_benchmark_update,
     lacking_levels_update,
+    lacking_volumes,
+    lacking_volumes_update,
     market_words,
     names_of,
     speaks_of_index,
@@ -295,6 +297,14 @@ def ask_for_lacking_levels(reading: Reading) -> Reading | Question:
     return reading.asking(asked)
 
 
+def ask_for_lacking_volumes(reading: Reading) -> Reading | Question:
+    """Ask at once for a rule without the volumes that the files do not have."""
+    params = reading.params
+    rule = f"{params['entry']} {params['exit']}".strip() or params["strategy_desc"]
+    words = lacking_volumes(rule, reading.source)
+    return reading.asking(lacking_volumes_update(reading.state, words, reading.source)) if words else reading
+
+
 def _without_series(reading: Reading, codes: Sequence[str]) -> Reading:
     watch, index = (
         [code for code in reading.symbols[name] if code not in codes] for name in ("watch", "index")
@@ -462,7 +472,7 @@ def _default_index(reading: Reading) -> list[str]:
 
 
 _CHECKS: tuple[Step, ...] = (
-    *(read_fields, ask_for_lacking_fields, ask_for_lacking_levels),
+    *(read_fields, ask_for_lacking_fields, ask_for_lacking_levels, ask_for_lacking_volumes),
     *(ask_for_missing_parts, read_window),
 )
 SIGNAL_STEPS: tuple[Step, ...] = (
@@ -511,7 +521,7 @@ def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], li
         lines.append(say(user_language, zh=f"没有读懂：{listed}", en=f"not understood: {listed}"))
     words = list[str]()
     plan = (read_plan,) if reading.resources.makes_signal else ()
-    for step in (ask_for_lacking_fields, ask_for_lacking_levels, read_window, *plan):
+    for step in (*_CHECKS[1:4], read_window, *plan):
         result = step(reading)
         other = result.changes.get("clarification") if isinstance(result, Question) else None
         if other and other["kind"] != task["kind"]:

@@ -26,7 +26,7 @@ from quantgraph.recording.scope import call_once
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import ClarificationKind, Update
 from quantgraph.sentences.coverage import plan_keys
-from quantgraph.sentences.phrases import symbols_in
+from quantgraph.sentences.phrases import symbols_in, volume_words
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
@@ -144,6 +144,28 @@ def lacking_levels_update(
     kind: ClarificationKind = "symbol" if all(map(is_index_code, lacking)) else "plan"
     options = [*there, without_words(lacking, user_language)]
     return question_update(state, kind, reason, words=lacking, options=options)
+
+
+def lacking_volumes(text: str, source: MarketDataSource) -> list[str]:
+    """The words of a text for volumes or amounts that a source does not have in a unit that it shows."""
+    words = volume_words(text)
+    there = known_bars(source) if words else None
+    return [word for field, each in words.items() if there and field not in there for word in each]
+
+
+def lacking_volumes_update(
+    state: SignalSubgraphState, words: Sequence[str], source: MarketDataSource
+) -> Update:
+    """Return the question for a rule without volumes."""
+    reason = say(
+        language(state),
+        zh=f"{source.name} 没有单位明确的成交量或成交额，无法判断：{'、'.join(words)}。知道单位时用 "
+        "volume_unit、amount_unit 说明；否则请给出不用它的规则。",
+        en=f"{source.name} has no volumes or amounts in a unit that it shows, so this cannot be judged: "
+        f"{', '.join(words)}. If you know the unit, run it again with volume_unit or amount_unit; else "
+        "give a rule without it.",
+    )
+    return question_update(state, "strategy", reason, words=words)
 
 
 def lacking_benchmark(
