@@ -7,11 +7,12 @@ LOCALE := $(firstword $(LC_ALL) $(LC_MESSAGES) $(LANG))
 DEMO := $(if $(filter zh%,$(LOCALE)),合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年,members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2025)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tests proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance chat-ui zoo channels soak format clean
+.PHONY: help demo test tests wings wing proofs quick lowest newest lint type docs notebooks pictures example bench bench-peers live growth mcp-conformance chat-ui zoo channels soak format clean
 
 help:
 	@echo "make demo    one sentence becomes trades, on synthetic data, without a key"
-	@echo "make test    lint, types, layers, and the tests that a person waits for"
+	@echo "make test    lint, types, layers, and the tests of the core that a person waits for"
+	@echo "make wings   the tests of the wings: agents, integrations, vendors, testing; make wing NAME=trader: of one"
 	@echo "make proofs  the rest of the tests: kills, the zoo, other processes, a browser, PostgreSQL, what measures time"
 	@echo "make quick   lint, types, and the tests of what changed, in under a minute"
 	@echo "make lowest  a part of the tests on the lowest declared versions; make newest: on the newest, and each Python here"
@@ -45,7 +46,14 @@ test: $(READY)
 
 tests: $(READY)
 	@$(BIN)/python scripts/compile_blocks.py
-	$(BIN)/pytest -n 2 --dist loadfile -m "not proof"
+	$(BIN)/pytest -n 2 --dist loadfile -m "not proof" $$($(BIN)/python scripts/features.py --tests core)
+
+wings: $(READY)
+	@$(MAKE) --no-print-directory wing NAME=wings
+
+wing: $(READY)
+	@$(BIN)/python scripts/compile_blocks.py
+	$(BIN)/pytest -n 2 --dist loadfile -m "not proof" $$($(BIN)/python scripts/features.py --tests "$(NAME)")
 
 proofs: $(READY)
 	@$(BIN)/python scripts/compile_blocks.py
@@ -63,6 +71,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/house.py --check
+	$(BIN)/python scripts/features.py --check
 
 type: $(READY)
 	$(BIN)/mypy

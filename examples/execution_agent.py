@@ -7,9 +7,8 @@ and `quantgraph logs` shows its steps. Without a key the keyless planner answers
 from __future__ import annotations
 
 from quantgraph import run_strategy
-from quantgraph.agents.execution import ExecutionAgent
+from quantgraph.agents.execution import ExecutionAgent, draw_execution
 from quantgraph.broker.ledger import Ledger
-from quantgraph.report import draw_execution
 
 if __name__ == "__main__":
     sentence = "execution agent on 000341.SZ, 600958.SH, 20250102 to 20250106"

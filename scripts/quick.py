@@ -29,6 +29,7 @@ def main() -> int:
         ["ruff", "format", "--check", "."],
         ["lint-imports", "--no-cache"],
         ["python", "scripts/house.py", "--check"],
+        ["python", "scripts/features.py", "--check"],
         ["mypy"],
         ["pytest", "-q", "-n", "2", "--dist", "worksteal", "-m", "not proof", "tests/test_house.py", *tests],
     ]

@@ -97,13 +97,13 @@ def test_the_measures_find_what_they_look_for(tmp_path):
         "quantgraph.a._other -> quantgraph.b._second",
         "quantgraph.b._second -> quantgraph.a._first",
     ]
-    assert house.figures(known)["modules that a stranger sees"] == 5
+    assert int(house.shapes(known)["modules that a stranger sees"]) == 5
 
 
 def test_statements_are_counted_without_their_form(tmp_path):
     text = '"""About."""\n\nimport re\n\n__all__ = ["one"]\n\n\ndef one(\n    a: int,\n) -> int:\n    """One."""\n    # why\n    if a:\n        return 1\n    return re.A\n'
     known = written(tmp_path, {"__init__.py": text})
-    assert house.figures(known)["lines of statements"] == 3
+    assert house.shapes(known)["lines of statements"] == "3"
 
 
 def test_each_test_file_is_in_the_folder_of_a_room():

@@ -8,8 +8,8 @@ from decimal import Decimal
 import pandas as pd
 import pytest
 
-from quantgraph.agents import account_to_json
-from quantgraph.agents._host_state import host_account
+from quantgraph.agents.loop import account_to_json
+from quantgraph.agents.loop._host_state import host_account
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Position, Receivable
 from quantgraph.errors import BadOption

@@ -35,7 +35,7 @@ from quantgraph.tools import (
     tushare_daily_basic,
 )
 from quantgraph.tools._data import publish_frames
-from quantgraph.tools._prices import INDICATORS
+from quantgraph.tools.trading._prices import INDICATORS
 
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
 

@@ -13,7 +13,7 @@ from quantgraph.broker import Account
 from quantgraph.broker.accounts import Position
 from quantgraph.errors import UnknownSymbol
 from quantgraph.tools import call_tool
-from quantgraph.tools._account import get_position, get_rules
+from quantgraph.tools.trading._account import get_position, get_rules
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 SYMBOLS = ["600519.SH", "300750.SZ", "688981.SH"]

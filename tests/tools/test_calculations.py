@@ -11,7 +11,7 @@ import pytest
 from decision_views import tools_at
 from indicator_formulas import seeded_ema, wilder
 
-from quantgraph.tools import talib_values
+from quantgraph.tools.trading import talib_values
 
 DAYS = pd.bdate_range("2023-06-01", "2024-02-01").astype("datetime64[us]")
 RNG = np.random.default_rng(11)

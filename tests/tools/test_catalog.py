@@ -11,8 +11,8 @@ from decision_views import tools_at, trading_tools_at
 from quantgraph.errors import BadOption, QuantGraphError
 from quantgraph.settings import ROLES
 from quantgraph.tools import ToolContext, call_tool, tools_catalog, tools_of
-from quantgraph.tools._account import buy, place_order
-from quantgraph.tools._prices import get_kline_data, get_price_local
+from quantgraph.tools.trading._account import buy, place_order
+from quantgraph.tools.trading._prices import get_kline_data, get_price_local
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 CLOSE = pd.DataFrame({"600519.SH": [10.0, 11.0, 12.0]}, index=DAYS)

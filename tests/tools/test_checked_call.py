@@ -20,7 +20,7 @@ from quantgraph.errors import BadOption, CodeFailed, RateLimited, SourceUnavaila
 from quantgraph.recording import Recording
 from quantgraph.recording.scope import Scope, in_scope
 from quantgraph.tools import call_tool, python_repl
-from quantgraph.tools._prices import get_kline_data
+from quantgraph.tools.trading._prices import get_kline_data
 
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04"])
 

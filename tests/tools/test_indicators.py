@@ -10,7 +10,7 @@ from indicator_formulas import seeded_ema, wilder
 
 from quantgraph.errors import BadOption, NoData
 from quantgraph.tools import call_tool
-from quantgraph.tools._prices import get_indicator
+from quantgraph.tools.trading._prices import get_indicator
 
 DAYS = pd.bdate_range("2023-06-01", "2024-02-01").astype("datetime64[us]")
 RNG = np.random.default_rng(3)

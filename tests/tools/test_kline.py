@@ -9,8 +9,8 @@ from decision_views import tools_at
 
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.tools import call_tool
-from quantgraph.tools._prices import get_kline_data, get_price_history
-from quantgraph.tools._symbol_bars import bars_by
+from quantgraph.tools.trading._prices import get_kline_data, get_price_history
+from quantgraph.tools.trading._symbol_bars import bars_by, known_bars
 
 DAYS = pd.to_datetime(["2024-01-25", "2024-01-26", "2024-01-29", "2024-01-30", "2024-01-31", "2024-02-01"])
 
@@ -76,7 +76,7 @@ def test_weeks_and_months_are_those_of_pandas():
     close = pd.DataFrame({"600519.SH": rng.uniform(9, 11, len(days))}, index=days)
     panel = {"open": close * 0.99, "high": close * 1.02, "low": close * 0.97, "close": close, "vol": close}
     context = tools_at(panel, "2024-03-15")
-    bars = context.bars("600519.SH")
+    bars = known_bars(context, "600519.SH")
     for timeframe, rule in (("1w", "W-SUN"), ("1mo", "ME")):
         mine = bars_by(bars, timeframe, context.moment)
         how = {"open": "first", "high": "max", "low": "min", "close": "last", "vol": "sum"}

@@ -177,7 +177,7 @@ class Wire:
 
 def test_a_live_source_is_refused_unless_it_is_allowed():
     with pytest.raises(BadOption, match=r"news='wire' asks a live server.*allow_leaky_search=True"):
-        tools(news=Wire())
+        ask(tools(news=Wire()), "x")
     assert ask(tools(news=Wire(), allow_leaky_search=True), "x")["results"] == []
 
 

@@ -9,8 +9,8 @@ import quantgraph.tools
 from quantgraph._util.lazy_names import lazy_names
 
 UNUSED = {
-    *("quantgraph.agents.trader", "quantgraph.tools._call", "quantgraph.tools._account"),
-    *("quantgraph.tools._prices", "quantgraph.tools._prices", "quantgraph.tools.news._tools"),
+    *("quantgraph.agents.trader", "quantgraph.tools._call", "quantgraph.tools.trading._account"),
+    *("quantgraph.tools.trading._prices", "quantgraph.tools.trading._prices", "quantgraph.tools.news._tools"),
     *("plotext", "plotly", "jinja2"),
 }
 

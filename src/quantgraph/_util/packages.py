@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from quantgraph._util.canonical_json import file_hash
-from quantgraph.errors import BadFile, BadOption, QuantGraphError
+from quantgraph.errors import BadFile, BadOption, NotConfigured, QuantGraphError
 
 _PROJECT = __name__.partition(".")[0]
 
@@ -146,6 +146,14 @@ def _failing(entry: metadata.EntryPoint) -> Iterator[None]:
         raise BadFile(
             f"{entry.name!r} of {package_of(entry)} fails: {type(error).__name__}: {error}", file=entry.value
         ) from error
+
+
+def wing(name: str) -> Any:
+    """Return the module of a wing, a part that the core does without, by its entry point."""
+    entry = find_entry("quantgraph.wings", name)
+    if entry is None:
+        raise NotConfigured(f"the wing {name!r} of quantgraph is not installed: install quantgraph again")
+    return load_entry(entry)
 
 
 def package_of(entry: metadata.EntryPoint) -> str:

@@ -16,26 +16,24 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.agents._host_state import account_to_json
-    from quantgraph.agents._model_decider import ModelLoop
     from quantgraph.agents._registry import (
         as_decider,
         decider_code,
         decider_names,
         decider_place,
         make_decider,
+        recorded_decider_of,
     )
     from quantgraph.agents._signal_rule import SignalRule
 
 __all__ = [
-    "ModelLoop",
     "SignalRule",
-    "account_to_json",
     "as_decider",
     "decider_code",
     "decider_names",
     "decider_place",
     "make_decider",
+    "recorded_decider_of",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -17,6 +17,7 @@ from quantgraph._util.packages import (
     entries,
     find_entry,
     is_of_package,
+    is_own,
     load_entry,
     package_of,
 )
@@ -162,6 +163,18 @@ def _entry_name(kind: type[Decider]) -> str | None:
     """The name of a class in the entry points of its package, which is imported already; None without one."""
     of_package = [each for each in entries(_GROUP) if is_of_package(kind.__module__, each)]
     return next((each.name for each in of_package if load_entry(each) is kind), None)
+
+
+def recorded_decider_of(name: str, options: Mapping[str, Any]) -> Decider | None:
+    """Return a decider of this package made of its recorded options; None for one that is not made so."""
+    from quantgraph.broker import ModelDecider
+
+    entry = find_entry(_GROUP, name)
+    kind = load_entry(entry) if entry and is_own(entry) else None
+    if kind is None or kind.__name__ != options.get("class") or not issubclass(kind, ModelDecider):
+        return None
+    made: Decider | None = kind.recorded(options)
+    return made
 
 
 def decider_code(decider: Decider) -> dict[str, str]:

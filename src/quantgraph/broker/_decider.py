@@ -428,6 +428,11 @@ class ModelDecider(Decider):
         """
         return {}
 
+    @classmethod
+    def recorded(cls, options: Mapping[str, Any]) -> ModelDecider | None:  # noqa: ARG003 - for subclasses
+        """Return the decider of a run's recorded options, for its replay; None if its name alone makes it."""
+        return None
+
     @staticmethod
     def of(decider: Decider) -> ModelDecider:
         """The decider, or for one that asks no models an object with the defaults and its name."""

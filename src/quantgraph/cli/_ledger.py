@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from quantgraph._util.files import stored_file
+from quantgraph._util.packages import wing
 from quantgraph.cli._console import (
     FAILED,
     WRONG_USAGE,
@@ -28,7 +29,6 @@ from quantgraph.errors import BadFile, BadOption, LedgerConflict, QuantGraphErro
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger import Ledger
-    from quantgraph.integrations.ai_trader import Verification
 
 
 _FILE = "ledger.sqlite"
@@ -364,7 +364,6 @@ def export(
 ) -> None:
     """Write the journal, the fills, the rejections, the notes, or AI-Trader's records of a run to a file."""
     from quantgraph.broker.ledger import write_fills, write_rejections
-    from quantgraph.integrations.ai_trader import write_positions
 
     with open_ledger(run, ledger, out=out) as (book, run_id, _):
         to = _export_file(to, run_id, form)
@@ -373,7 +372,7 @@ def export(
         if form is ExportFormat.JSONL:
             to.write_text("".join(_json_line(row) for row in book.journal(run_id)), encoding="utf-8")
         elif form is ExportFormat.POSITIONS:
-            write_positions(to, _position_records(book, run_id))
+            wing("ai_trader").write_positions(to, _position_records(book, run_id))
         elif form is ExportFormat.NOTES:
             rows = (
                 {"session": f"{day:%Y-%m-%d}", "notes": notes} for day, notes in book.notes(run_id).items()
@@ -415,12 +414,11 @@ def verify(
     Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
     """
     from quantgraph.data.files import FileSource
-    from quantgraph.integrations.ai_trader import verify_positions
     from quantgraph.settings import load_settings
 
     with usage_errors():
         source = FileSource(prices, max_file_mb=load_settings().max_file_mb)
-        found = verify_positions(file, source, market)
+        found = wing("ai_trader").verify_positions(file, source, market)
         if found.records == 1 and not found.mismatches:
             raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
     if as_json:
@@ -510,22 +508,20 @@ def _json_line(row: dict[str, Any]) -> str:
 
 
 def _position_records(book: Ledger, run_id: str) -> list[Any]:
-    from quantgraph.integrations.ai_trader import positions_of_results, symbols_of_results
-
-    results = list(book.results(run_id))
+    ai_trader, results = wing("ai_trader"), list(book.results(run_id))
     if not results:
         raise BadOption(f"run {run_id!r} has no session yet: there is nothing to export", parameter="run")
     return list(
-        positions_of_results(
+        ai_trader.positions_of_results(
             results,
             opening_date=f"{results[0].session:%Y-%m-%d}",
             cash=book.cash(run_id),
-            symbols=symbols_of_results(results),
+            symbols=ai_trader.symbols_of_results(results),
         )
     )
 
 
-def _print_verification(file: Path, found: Verification) -> None:
+def _print_verification(file: Path, found: Any) -> None:
     from rich.table import Table
 
     console = SafeConsole()

@@ -15,6 +15,7 @@ import typer
 from typer.exceptions import TyperException
 
 from quantgraph._util.files import check_text
+from quantgraph._util.packages import entries, is_own, load_entry
 from quantgraph._util.texts import SOURCES
 from quantgraph.cli._console import (
     CANCELLED,
@@ -37,10 +38,8 @@ from quantgraph.cli._data import TableFacts, Unexplained, open_own, with_tables
 from quantgraph.cli._data import app as data
 from quantgraph.cli._doctor import doctor
 from quantgraph.cli._help import CommandGroup, PanelCommand, usage_line
-from quantgraph.cli._integrations import trader
 from quantgraph.cli._ledger import app as ledger
 from quantgraph.cli._ledger import latest_run
-from quantgraph.cli._mcp import app as mcp
 from quantgraph.cli._plan import (
     Accumulate,
     Band,
@@ -92,9 +91,14 @@ app = typer.Typer(
 )
 app.add_typer(data, name="data")
 app.add_typer(ledger, name="ledger")
-app.add_typer(mcp, name="mcp")
-for _command in (resume, verify, replay, runs, show, compare, logs, doctor, trader):
+for _command in (resume, verify, replay, runs, show, compare, logs, doctor):
     app.command(cls=PanelCommand)(_command)
+for _entry in filter(is_own, entries("quantgraph.commands")):
+    _command = load_entry(_entry)
+    if isinstance(_command, typer.Typer):
+        app.add_typer(_command, name=_entry.name)
+    else:
+        app.command(cls=PanelCommand)(_command)
 
 Question = Annotated[
     str | None, typer.Argument(metavar="SENTENCE", help="The strategy, in Chinese or English.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 import typer
 from rich.cells import cell_len
 
+from quantgraph._util.packages import wing
 from quantgraph._util.texts import Language, Note, language_of, say, short_line
 from quantgraph.cli._console import (
     FAILED,
@@ -455,15 +456,13 @@ def _check_any(found: Sequence[object], option: str, value: object, there: Itera
 
 
 def _draw(executions: Sequence[LoggedExecution], path: Path) -> None:
-    from quantgraph.report import draw_execution
-
     if len(executions) != 1:
         remedy = "name one by --session and --symbol" if executions else "the run has no execution log"
         raise BadOption(
             f"--draw {path}: it draws one execution, and {len(executions)} are selected; {remedy}",
             parameter="draw",
         )
-    draw_execution(executions[0], language=language_of(executions[0].rule)).save(path)
+    wing("execution").draw_execution(executions[0], language=language_of(executions[0].rule)).save(path)
 
 
 def _as_json(execution: LoggedExecution) -> dict[str, Any]:
@@ -482,8 +481,7 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     from rich.box import SIMPLE
     from rich.table import Table
 
-    from quantgraph.report import cut, step_texts
-
+    execution_agent = wing("execution")
     console = SafeConsole()
     language = language_of(executions[0].rule)
     if not console.is_terminal:
@@ -497,14 +495,16 @@ def _print(run_id: str, executions: Sequence[LoggedExecution]) -> None:
     for heading, width in zip(headings.split(), _WIDTHS, strict=True):
         table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=width)
     for execution in executions:
-        for text in step_texts(execution, language):
+        for text in execution_agent.step_texts(execution, language):
             beside = f"TA-Lib: {text.talib}" if text.talib else ""
             table.add_row(
                 f"{execution.session:%Y-%m-%d}",
                 execution.symbol,
                 str(text.step),
                 text.type,
-                cut(": ".join(filter(None, (text.what, text.inputs or text.reasoning))), _WHAT_WIDTH),
-                cut(" | ".join(filter(None, (beside, text.result))), _RESULT_WIDTH),
+                execution_agent.cut(
+                    ": ".join(filter(None, (text.what, text.inputs or text.reasoning))), _WHAT_WIDTH
+                ),
+                execution_agent.cut(" | ".join(filter(None, (beside, text.result))), _RESULT_WIDTH),
             )
     console.print(table)

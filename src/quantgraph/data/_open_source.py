@@ -8,7 +8,7 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quantgraph._util.packages import call_entry, entries, find_entry, is_of_package, package_of
+from quantgraph._util.packages import call_entry, entries, find_entry, is_of_package, is_own, package_of
 from quantgraph._util.texts import SOURCES
 from quantgraph.errors import BadOption
 from quantgraph.settings import Settings, load_settings
@@ -51,20 +51,21 @@ def open_source(
         spec = (settings or load_settings()).data_source
     if not isinstance(spec, (str, Path)):
         return _from_object(spec, settings, symbol)
+    settings = settings or load_settings()
+    if str(spec) in {"sample", "tushare"}:
+        return _by_name(str(spec), settings)
     name, colon, place = str(spec).partition(":")
-    if str(spec) in {"sample", "tushare", "baostock", "yfinance"} or (colon and name in {"yfinance", "qlib"}):
-        return _by_name(name, place, settings or load_settings())
     entry = find_entry(_GROUP, name) if name.replace("-", "_").isidentifier() else None
-    if entry is not None:
-        return _from_entry(entry, place)
-    return _from_path(spec, settings or load_settings(), symbol)
+    if entry is None or (name == "qlib" and not colon):  # a folder of that name
+        return _from_path(spec, settings, symbol)
+    return _from_entry(entry, place, settings)
 
 
-def _from_entry(entry: EntryPoint, place: str) -> MarketDataSource:
+def _from_entry(entry: EntryPoint, place: str, settings: Settings) -> MarketDataSource:
     """The source of another package; its class is of that package, so that a run knows its code."""
     from quantgraph.data._source import MarketDataSource
 
-    found = call_entry(entry, place)
+    found = call_entry(entry, place, *([settings] if is_own(entry) else ()))
     kind = type(found)
     if isinstance(found, MarketDataSource) and is_of_package(kind.__module__, entry):
         return found
@@ -75,37 +76,19 @@ def _from_entry(entry: EntryPoint, place: str) -> MarketDataSource:
     )
 
 
-def _by_name(name: str, place: str, settings: Settings) -> MarketDataSource:
-    """The shipped sample, a folder of qlib, or a vendor with its cache."""
-
-    def cache(variable: str) -> Path:
-        from quantgraph.data._vendor_store import cache_folder
-
-        return cache_folder(settings.cache_dir, name, os.environ.get(variable))
-
+def _by_name(name: str, settings: Settings) -> MarketDataSource:
+    """The shipped sample, or tushare with its cache."""
     if name == "sample":
         from quantgraph.data.sample._source import SampleSource
 
         return SampleSource()
-    if name == "qlib":
-        from quantgraph.data.qlib._source import QlibSource
+    from quantgraph.data._vendor_store import cache_folder
+    from quantgraph.data.tushare._client import URL_VARIABLE
+    from quantgraph.data.tushare._source import TushareSource
 
-        return QlibSource(Path(place).expanduser(), options=settings.tables)
-    if name == "tushare":
-        from quantgraph.data.tushare._client import URL_VARIABLE
-        from quantgraph.data.tushare._source import TushareSource
-
-        token = settings.tushare_token
-        return TushareSource(token.get_secret_value() if token else None, cache_dir=cache(URL_VARIABLE))
-    if name == "baostock":
-        from quantgraph.data.baostock._client import ADDRESS_VARIABLE as BAOSTOCK
-        from quantgraph.data.baostock._source import BaostockSource
-
-        return BaostockSource(cache_dir=cache(BAOSTOCK))
-    from quantgraph.data.yfinance._client import ADDRESS_VARIABLE
-    from quantgraph.data.yfinance._source import YfinanceSource
-
-    return YfinanceSource(place, cache_dir=cache(ADDRESS_VARIABLE))
+    token = settings.tushare_token
+    cache = cache_folder(settings.cache_dir, name, os.environ.get(URL_VARIABLE))
+    return TushareSource(token.get_secret_value() if token else None, cache_dir=cache)
 
 
 def _from_object(spec: object, settings: Settings | None, symbol: str | None) -> MarketDataSource:
@@ -129,7 +112,7 @@ def _from_path(spec: str | Path, settings: Settings, symbol: str | None) -> Mark
     if not str(spec).strip() or not Path(spec).exists():
         raise BadOption(
             f"source={str(spec)!r} is not a known source or an existing path; {_VALID}"
-            + "".join(f", {each.name}" for each in entries(_GROUP)),
+            + "".join(f", {each.name}" for each in entries(_GROUP) if not is_own(each)),
             parameter="source",
         )
     from quantgraph.data.files._source import FileSource

@@ -1,9 +1,8 @@
 """Numbers of a run with their formulas: metrics, round trips, summary.
 
 Metrics are functions of a series of values or returns, per session, NaN where they are not defined.
-``summarise`` reads a run's ledger and returns plain JSON. ``draw_execution`` draws one execution of the
-stepwise agent; ``BuyAndHold`` is the decider behind the benchmark. To add a number: a row of
-:data:`quantgraph.report.metrics.METRICS`.
+``summarise`` reads a run's ledger and returns plain JSON. ``BuyAndHold`` is the decider behind the benchmark.
+To add a number: a row of :data:`quantgraph.report.metrics.METRICS`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.report._execution_drawing import cut, draw_execution, step_texts
     from quantgraph.report._periods import deepest_drawdowns, monthly_returns, yearly_returns
     from quantgraph.report._round_trips import (
         Entitlement,
@@ -32,14 +30,11 @@ __all__ = [
     "Entitlement",
     "Trade",
     "annual_turnover",
-    "cut",
     "deepest_drawdowns",
-    "draw_execution",
     "format_counts",
     "monthly_returns",
     "profit_factor",
     "round_trips",
-    "step_texts",
     "summarise",
     "summary_notes",
     "turnover",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,7 +12,7 @@ from typing import Any, Literal, NoReturn, get_args
 import quantgraph
 from quantgraph._util.canonical_json import canonical_json, content_hash, file_hash
 from quantgraph._util.texts import short_line
-from quantgraph.agents import SignalRule, decider_code, decider_names, make_decider
+from quantgraph.agents import SignalRule, decider_code, decider_names, make_decider, recorded_decider_of
 from quantgraph.broker import DataNeeds, Decider, ModelDecider
 from quantgraph.errors import BadOption, RunDiverged, RunMismatch
 from quantgraph.llm import KeylessPlanner, Model, get_llm, model_facts
@@ -214,8 +213,11 @@ def recorded_decider(identity: Identity, place: str | None) -> Decider:
             raise _named_by_caller(place)
         return make_decider(place)
     stored = identity.configuration
-    if stored.get(f"{_DECIDER}class") == "TraderAgent":
-        return _trader(stored)
+    own = {name.removeprefix(_DECIDER): value for name, value in stored.items() if _of_decider(name)}
+    if own.get("prompt"):
+        raise _named_by_caller(f"{stored['decider']} with the prompt {own['prompt']}")
+    if made := recorded_decider_of(stored["decider"], own):
+        return made
     if f"{_DECIDER}class" in stored or stored["decider"] != SignalRule().name:
         return SignalRule()
     return SignalRule(signal=stored[f"{_DECIDER}signal"])
@@ -248,21 +250,6 @@ def _no_answer(question: Mapping[str, Any]) -> str:
 def not_recorded(request: str) -> NoReturn:
     """Refuse a request that a replay made of something that it must not use."""
     raise RunDiverged(f"a replay asked for {request}; every request of a replay must be in its record")
-
-
-def _trader(stored: Mapping[str, Any]) -> Decider:
-    """A trader made again of its options; a source of news that was an object serves its recorded answers."""
-    from quantgraph.agents.trader import TraderAgent  # a run with another decider starts without it
-    from quantgraph.tools.news import NEWS_NAMES, RecordedNews
-
-    names = inspect.signature(TraderAgent).parameters
-    options = {name: stored[_DECIDER + name] for name in names if _DECIDER + name in stored}
-    if options.get("prompt"):
-        raise _named_by_caller(f"trader with the prompt {options['prompt']}")
-    news = options.get("news", True)
-    if isinstance(news, str) and news not in NEWS_NAMES and f"{_DECIDER}news.package" not in stored:
-        options["news"] = RecordedNews(news, live=options["allow_leaky_search"])
-    return TraderAgent(**options)
 
 
 @cache

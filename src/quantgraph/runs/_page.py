@@ -15,6 +15,7 @@ from typing import Any
 import pandas as pd
 
 from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, read_stored, storage_errors, write_atomic
+from quantgraph._util.packages import wing
 from quantgraph._util.texts import Language, language_of, without_places
 from quantgraph.broker.accounts import Delisting, Split
 from quantgraph.broker.ledger import Ledger
@@ -31,7 +32,6 @@ from quantgraph.page import (
     render_page,
 )
 from quantgraph.recording import Entry, Recorder
-from quantgraph.report import draw_execution
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest, stored_data
 from quantgraph.runtime.endings import closing_text
@@ -257,7 +257,7 @@ def _stories(
                 replace(step, action=_without_folders(step.action), result=_without_folders(step.result))
                 for step in each.steps
             )
-            drawing = draw_execution(replace(each, steps=steps), language=language)
+            drawing = wing("execution").draw_execution(replace(each, steps=steps), language=language)
             drawings[f"{each.session:%Y%m%d}"].append((each.symbol, drawing.svg))
     return tuple(
         SessionStory(

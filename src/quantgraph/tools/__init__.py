@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.tools._account import MOST_SYMBOLS
-    from quantgraph.tools._calculations import talib_values
     from quantgraph.tools._call import call_tool, tools_catalog
     from quantgraph.tools._catalog import TRADES, named_tool, tools_of
     from quantgraph.tools._code import code_runner
@@ -24,22 +22,18 @@ if TYPE_CHECKING:
     from quantgraph.tools._data import read_window, split_codes, tushare_daily_bar, tushare_daily_basic
     from quantgraph.tools._python_repl import python_repl
     from quantgraph.tools._results import refusal, shortened, with_docstring
-    from quantgraph.tools._symbol_bars import known_symbol
 
 __all__ = [
-    "MOST_SYMBOLS",
     "TRADES",
     "ToolContext",
     "call_tool",
     "code_runner",
-    "known_symbol",
     "named_tool",
     "python_repl",
     "read_window",
     "refusal",
     "shortened",
     "split_codes",
-    "talib_values",
     "tools_catalog",
     "tools_of",
     "tushare_daily_bar",

@@ -22,8 +22,6 @@ from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, View, WorkingTree
 from quantgraph.tools._code import code_runner, needed_cells
-from quantgraph.tools._symbol_bars import SymbolBars, known_bars, known_symbol
-from quantgraph.tools.news._gate import CommitNews, NewsSource, check_news
 
 _Part = TypeVar("_Part")
 
@@ -44,7 +42,7 @@ class ToolContext:
     code
         Where cells run. Default: the runner of the settings, made when the first cell runs.
     news
-        Where news are searched. Default: the view's own ``news`` records.
+        Where the news tool searches. Default: the view's own ``news`` records.
     allow_leaky_search
         Whether ``news`` may ask a live server.
     source, tree
@@ -68,11 +66,8 @@ class ToolContext:
         For each news item that was found and not shown, why.
     reason
         Why the next orders are placed, for the ledger.
-
-    Raises
-    ------
-    BadOption
-        If ``news`` asks a live server, without ``allow_leaky_search``.
+    kept
+        What tools keep from one call to the next.
     """
 
     def __init__(
@@ -83,15 +78,13 @@ class ToolContext:
         *,
         session: Session | None = None,
         code: CodeRunner | None = None,
-        news: NewsSource | None = None,
+        news: Any = None,
         allow_leaky_search: bool = False,
         source: MarketDataSource | None = None,
         tree: WorkingTree | None = None,
         publish: bool = False,
         rehearsal: Callable[[], Frames] | None = None,
     ) -> None:
-        if news is not None:
-            check_news(news, allow_leaky_search=allow_leaky_search)
         self.view, self.moment, self.news, self.publish = view, view.moment, news, publish
         self._account, self._rules, self._session, self._tree = account, rules, session, tree
         self._source = None if source is None else AsOfSource(source, view.moment)
@@ -101,7 +94,8 @@ class ToolContext:
         self.signals: dict[str, pd.DataFrame] = {}
         self.dropped_news: list[str] = []
         self.reason = ""
-        self._bars: dict[str, SymbolBars] = {}
+        self.kept: dict[str, Any] = {}
+        self.allow_leaky_search = allow_leaky_search
         # The lock keeps the cells in one order when a model requests two at once.
         self._lock = threading.Lock()
 
@@ -166,11 +160,6 @@ class ToolContext:
         return local_zone(self.symbols[0] if self.symbols else "")
 
     @cached_property
-    def news_source(self) -> NewsSource:
-        """Where news are searched."""
-        return self.news or CommitNews(self.view, self.zone, self.symbols)
-
-    @cached_property
     def quotes(self) -> Quotes:
         """The quotes of the open."""
         return quotes_at(self.view)
@@ -178,13 +167,6 @@ class ToolContext:
     @cached_property
     def _frames(self) -> Frames:
         return self.rehearsal() if self.rehearsal else self.view.frozen()
-
-    def bars(self, symbol: str) -> SymbolBars:
-        """Return the bars of a symbol's complete sessions, see :func:`.known_bars`; raises UnknownSymbol."""
-        name = known_symbol(self.view, symbol)
-        if name not in self._bars:
-            self._bars[name] = known_bars(self.view, name)
-        return self._bars[name]
 
     def run(self, cell: str) -> CodeResult:
         """Run a cell; it is kept unless it fails."""

@@ -8,7 +8,6 @@ from langchain_core.tools import tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents._model_decider import own_prompt
 from quantgraph.agents.execution import ExecutionAgent, ExecutionOptions
 from quantgraph.agents.execution import _prompt as prompt
 from quantgraph.agents.execution._actions import ACTION_TYPES, Action, ToolCall, parse_action
@@ -21,6 +20,7 @@ from quantgraph.agents.execution._prompt import (
     step_message,
     tool_line,
 )
+from quantgraph.agents.loop._model_decider import own_prompt
 from quantgraph.errors import BadOption
 from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog

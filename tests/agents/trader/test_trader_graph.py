@@ -10,8 +10,8 @@ from small_market import SmallMarket
 from trader_play import STOP, TraderDay, buys, says, sells
 from typing_extensions import TypedDict
 
-from quantgraph.agents import account_to_json
-from quantgraph.agents._model_decider import route_after_observe, route_after_think
+from quantgraph.agents.loop import account_to_json
+from quantgraph.agents.loop._model_decider import route_after_observe, route_after_think
 from quantgraph.agents.trader import TraderOptions, create_trader_subgraph
 from quantgraph.agents.trader._day import TraderLoop
 from quantgraph.broker import Account

@@ -1,4 +1,4 @@
-"""The compiled writer's fills and marks equal those of the journal."""
+"""The block's fills and marks equal those of the journal."""
 
 from decimal import Decimal
 
@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.broker.blocks._kernel import MARK, ORDER
-from quantgraph.broker.blocks._lines import fill_texts, mark_texts, names_of
+from quantgraph.broker.blocks._lines import fill_texts, mark_texts
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 
 D = Decimal
@@ -44,7 +44,7 @@ def test_fills_are_written_as_the_journal_writes_them(rows):
         charges = [commission, duty, transfer, D("0.00"), slippage]
         told = f"{D(price).scaleb(-4):f}".rstrip("0").removesuffix(".")
         wanted.append(fill_body(text, side, quantity, told, notional, charges, 1) if filled else "")
-    assert fill_texts(orders, names_of(SYMBOLS)) == wanted
+    assert fill_texts(orders, SYMBOLS) == wanted
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -68,4 +68,4 @@ def test_marks_are_written_as_the_journal_writes_them(days):
         )
         for day in days
     ]
-    assert mark_texts(np.array(cells, MARK), ends, names_of(symbols)) == wanted
+    assert mark_texts(np.array(cells, MARK), ends, symbols) == wanted

@@ -13,7 +13,6 @@ from typing import Any, Final, get_args
 from langchain_core.messages import AIMessage, AnyMessage
 
 from quantgraph._util.texts import Language, Note, say
-from quantgraph.agents._model_decider import Memos, ends_session, plan_text
 from quantgraph.agents.dual_agent._config import Agents, Meter, read_config
 from quantgraph.agents.dual_agent._decide import (
     ROLES,
@@ -29,6 +28,7 @@ from quantgraph.agents.dual_agent._decide import (
 from quantgraph.agents.dual_agent._features import build_features
 from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
+from quantgraph.agents.loop._model_decider import Memos, ends_session, plan_text
 from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection, Session
 from quantgraph.errors import BadOption

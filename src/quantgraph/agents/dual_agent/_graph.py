@@ -11,7 +11,6 @@ from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language, NewsUntil
-from quantgraph.agents._host_state import check_symbols, host_account, view_of
 from quantgraph.agents.dual_agent._config import (
     Agents,
     Ask,
@@ -40,6 +39,7 @@ from quantgraph.agents.dual_agent._decide import (
     with_retry,
 )
 from quantgraph.agents.dual_agent._features import build_features, check_features_list, fill_features
+from quantgraph.agents.loop._host_state import check_symbols, host_account, view_of
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model, role_model

@@ -15,6 +15,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.agents.execution._actions import parse_action
     from quantgraph.agents.execution._decider import ExecutionAgent
+    from quantgraph.agents.execution._drawing import cut, draw_execution, step_texts
     from quantgraph.agents.execution._steps import (
         ExecutionOptions,
         begin_execution,
@@ -27,8 +28,11 @@ __all__ = [
     "ExecutionOptions",
     "begin_execution",
     "create_execution_subgraph",
+    "cut",
+    "draw_execution",
     "parse_action",
     "react_step",
+    "step_texts",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

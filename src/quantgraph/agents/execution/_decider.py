@@ -12,11 +12,11 @@ from decimal import Decimal
 from typing import Any, Final
 
 from quantgraph._util.texts import Note
-from quantgraph.agents._model_decider import SESSIONS, log_step, plan_text
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._run_facts import account_value, facts_of_run
 from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
+from quantgraph.agents.loop._model_decider import SESSIONS, log_step, plan_text
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection
 from quantgraph.broker.session import largest_buy
 from quantgraph.market.money import to_decimal

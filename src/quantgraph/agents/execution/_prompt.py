@@ -15,8 +15,8 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import plain_number
-from quantgraph.agents._model_decider import own_prompt, prompt_files
 from quantgraph.agents.execution._actions import Action
+from quantgraph.agents.loop._model_decider import own_prompt, prompt_files
 from quantgraph.llm.messages import (
     escape_tags,
     is_too_deep,

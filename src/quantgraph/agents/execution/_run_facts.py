@@ -14,6 +14,7 @@ from quantgraph.agents.execution._steps import ExecutionOptions
 from quantgraph.broker import DecisionContext, Fill, Rejection, SessionResult
 from quantgraph.market.money import to_decimal
 from quantgraph.tools import ToolContext
+from quantgraph.tools.trading import known_bars
 
 EARLIER_DECISIONS: Final = 5
 """Sessions whose decision on a symbol its next execution is shown."""
@@ -121,7 +122,7 @@ def _fill_text(fill: Fill, language: Language) -> str:
 
 def _change(result: SessionResult, tools: ToolContext, symbol: str, language: Language) -> Iterator[str]:
     """Say how far the price moved from a session's open to this one, adjusted; nothing without both."""
-    bars, quote = tools.bars(symbol), tools.quotes.get(symbol)
+    bars, quote = known_bars(tools, symbol), tools.quotes.get(symbol)
     (places,) = np.nonzero(bars.sessions == result.session.to_datetime64())
     before = float(bars.values["open"][places[0]]) if len(places) else math.nan
     if quote and quote.open > 0 and before > 0:

@@ -22,18 +22,6 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
 from quantgraph._util.values import is_number, plain_number
-from quantgraph.agents._host_state import check_symbols
-from quantgraph.agents._model_decider import (
-    Ask,
-    ModelLoop,
-    allowed_tool,
-    asking,
-    call_key,
-    ends_session,
-    loop_graph,
-    options,
-    scratch_context,
-)
 from quantgraph.agents.execution._actions import (
     ACTION_NAMES,
     CALCULATION_TOOL,
@@ -55,6 +43,18 @@ from quantgraph.agents.execution._prompt import (
     system_prompts,
     with_short_results,
 )
+from quantgraph.agents.loop._host_state import check_symbols
+from quantgraph.agents.loop._model_decider import (
+    Ask,
+    ModelLoop,
+    allowed_tool,
+    asking,
+    call_key,
+    ends_session,
+    loop_graph,
+    options,
+    scratch_context,
+)
 from quantgraph.broker import Account
 from quantgraph.data.symbols import rules_of_codes
 from quantgraph.errors import BadOption, BudgetExceeded, ModelOutputInvalid, QuantGraphError
@@ -68,9 +68,9 @@ from quantgraph.tools import (
     ToolContext,
     call_tool,
     named_tool,
-    talib_values,
     tools_catalog,
 )
+from quantgraph.tools.trading import known_bars, talib_values
 
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]
@@ -351,7 +351,10 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         )
         known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
         more = {name: value for name, value in position.items() if name not in known}
-        closes, quote = self.context.bars(self.symbol).values["close"], self.context.quotes.get(self.symbol)
+        closes, quote = (
+            known_bars(self.context, self.symbol).values["close"],
+            self.context.quotes.get(self.symbol),
+        )
         status = {
             "last_close": short_number(float(closes[-1])) if len(closes) else None,
             "open": quote.open if quote and 0 < quote.open < math.inf else None,

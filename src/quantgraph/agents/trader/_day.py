@@ -18,7 +18,7 @@ from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Language
-from quantgraph.agents._model_decider import (
+from quantgraph.agents.loop._model_decider import (
     Ask,
     ModelLoop,
     allowed_tool,

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
-from quantgraph.agents._model_decider import prompt_files
+from quantgraph.agents.loop._model_decider import prompt_files
 from quantgraph.agents.memory import DecisionEpisode, episodes_of
 from quantgraph.broker import Account, DecisionContext, Order, SessionResult
 from quantgraph.broker.accounts import mark, value_of
@@ -27,6 +27,7 @@ from quantgraph.market.money import Side
 from quantgraph.market.rules import Lots
 from quantgraph.state import View
 from quantgraph.tools import ToolContext
+from quantgraph.tools.trading import known_bars
 
 STOP_SIGNAL: Final = "<FINISH_SIGNAL>"
 """What a model writes when its day is done."""
@@ -137,7 +138,7 @@ def shares_table(
             else (str(plain_number(position.quantity)), f"{float(position.average_cost):.4f}")
         )
         prices = [_price(values[f"{symbol}_price"]) for values in (closes, opens)]
-        past = _past_return(tools.bars(symbol).values["close"]) if symbol in tools.symbols else "null"
+        past = _past_return(known_bars(tools, symbol).values["close"]) if symbol in tools.symbols else "null"
         rows.append([symbol, names.get(symbol, "")[:_LONGEST_NAME], held, cost, past, *prices])
     return "\n".join(",".join(row if names else [row[0], *row[2:]]) for row in rows)
 

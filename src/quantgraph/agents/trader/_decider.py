@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from langchain_core.tools import BaseTool
 
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
-from quantgraph.agents._model_decider import SESSIONS, log_step, plan_text
+from quantgraph.agents.loop._model_decider import SESSIONS, log_step, plan_text
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
 from quantgraph.agents.trader._day_facts import earlier_sessions, prompt_texts, traded_decisions
 from quantgraph.agents.trader._keyless import KEYLESS
@@ -21,7 +22,7 @@ from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.tools import ToolContext, tools_of
 from quantgraph.tools.mcp import check_addresses, open_mcp_tools
-from quantgraph.tools.news import check_news, named_news
+from quantgraph.tools.news import NEWS_NAMES, RecordedNews, check_news, named_news
 
 
 def check_toolset(tools: Any, *, allow_leaky_tools: bool) -> Literal["local", "mcp"] | tuple[str, ...]:
@@ -130,6 +131,15 @@ class TraderAgent(TraderOptions, ModelDecider):
         _ = self.prompt_text  # a file that cannot be read is an error now
         if self._news is not None:
             check_news(self._news, allow_leaky_search=self.allow_leaky_search)
+
+    @classmethod
+    def recorded(cls, options: Mapping[str, Any]) -> TraderAgent:
+        """Return the trader of a run; a source of news that was an object serves its recorded answers."""
+        known = {name: options[name] for name in inspect.signature(cls).parameters if name in options}
+        news = known.get("news", True)
+        if isinstance(news, str) and news not in NEWS_NAMES and "news.package" not in options:
+            known["news"] = RecordedNews(news, live=known["allow_leaky_search"])
+        return cls(**known)
 
     @property
     def needs(self) -> DataNeeds:

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langchain_core.messages.tool import tool_call
 
 from quantgraph._util.values import json_object
-from quantgraph.agents._model_decider import bar_closes
+from quantgraph.agents.loop._model_decider import bar_closes
 from quantgraph.llm.messages import read
 
 _RESULTS = "Tool results: "

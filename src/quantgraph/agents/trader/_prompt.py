@@ -13,7 +13,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
-from quantgraph.agents._model_decider import shortened_conversation
+from quantgraph.agents.loop._model_decider import shortened_conversation
 from quantgraph.agents.trader._day_facts import (
     STOP_SIGNAL,
     DayContext,
@@ -27,7 +27,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, reply_text, reworded, without_thoughts, wrap
 from quantgraph.market import session_of
 from quantgraph.state import View
-from quantgraph.tools import MOST_SYMBOLS
+from quantgraph.tools.trading import MOST_SYMBOLS
 
 _FEW_REPLIES, _FEW_CALLS = 3, 20
 """From here on the model is reminded of what is left."""

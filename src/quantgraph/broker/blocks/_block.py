@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -57,7 +57,7 @@ from quantgraph.broker.blocks._kernel import (
     RuleArrays,
     Table,
 )
-from quantgraph.broker.blocks._lines import REASONS, Names, fill_texts, mark_texts, names_of
+from quantgraph.broker.blocks._lines import REASONS, fill_texts, mark_texts
 from quantgraph.broker.blocks._panel import (
     BlockTask,
     CellIndex,
@@ -460,15 +460,15 @@ class _BlockLines:
 
     def days(self) -> list[DayLines]:
         """Events, orders, marks and the day of each session."""
-        run, names = self._run, _names(self._run.task.axes.symbols)
+        run, symbols = self._run, self._run.task.axes.symbols
         days, orders = run.log.days, run.orders
         ends = np.concatenate([[0], days["orders"]])
         lines: list[Line] = [
             ("fill", text) if text else self._judge(place)
-            for place, text in enumerate(fill_texts(orders, names))
+            for place, text in enumerate(fill_texts(orders, symbols))
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
-        marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, names)
+        marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, symbols)
         found, places = [], ends.tolist()
         for t, (session, text, body) in enumerate(
             zip(run.task.sessions, marks, self._bodies(), strict=False)
@@ -573,11 +573,6 @@ _EMPTY = SessionResult(
     session=pd.Timestamp(0), decider="", account=Account(cash=ZERO), outcomes=(), marks={}, value=ZERO
 )
 """A session in which nothing happened."""
-
-
-@lru_cache(maxsize=8)
-def _names(symbols: tuple[str, ...]) -> Names:
-    return names_of(symbols)
 
 
 def _between(amounts: Ints, ends: Ints) -> list[int]:

@@ -24,6 +24,7 @@ import pandas as pd
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
+from quantgraph._util.packages import wing
 from quantgraph.broker._decider import Decider, DecisionContext, ModelDecider, RunContext
 from quantgraph.broker._plan import ExitRule, TradePlan
 from quantgraph.broker.accounts._account import Account
@@ -444,9 +445,9 @@ def _trade_block(
     market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, account: Account, exits: ExitBook
 ) -> Block | None:
     """Trade a block where array code can, and let the exits go on after it."""
-    from quantgraph.broker.blocks._block import trade_block  # numba takes a second to import
-
-    block = trade_block(market, sessions, rule, account, exits if exits.follows else None)
+    block: Block | None = wing("blocks").trade_block(
+        market, sessions, rule, account, exits if exits.follows else None
+    )
     if block and not exits.follows:
         exits.skip(block.sessions[-1])
     return block
@@ -506,8 +507,7 @@ def _load(mark: Path) -> None:
 
 def compile_block_code() -> bool:
     """Trade two sessions, which loads or compiles all of the code; return whether it is kept on the disk."""
-    from quantgraph.broker.blocks._block import is_kept_on_disk, trade_block  # numba takes a second to import
-
+    blocks = wing("blocks")  # numba takes a second to import
     days = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"], name="trade_date")
     prices = pd.DataFrame(10.0, index=days, columns=["600000.SH", "600519.SH"])
     store = DataState()
@@ -515,10 +515,10 @@ def compile_block_code() -> bool:
     ref = store.update("signal", {"s": prices * np.array([[0.1], [-0.1], [0.1]])}, base=ref)
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
     rule, account = BlockRule(name="signal_rule", trades=True), Account.opening(Decimal(100_000))
-    block = trade_block(market, list(days[1:]), rule, account)
+    block = blocks.trade_block(market, list(days[1:]), rule, account)
     assert block is not None  # noqa: S101 - such a block has no need of the order-by-order path
     block.write()
-    return is_kept_on_disk()
+    return bool(blocks.is_kept_on_disk())
 
 
 def _cells(market: Market) -> int:

@@ -35,7 +35,7 @@ from quantgraph.data.baostock._client import (
     BaostockClient,
 )
 from quantgraph.errors import NoData, UnknownField, UnknownSymbol
-from quantgraph.settings import load_settings
+from quantgraph.settings import Settings, load_settings
 
 _BAR_COLUMNS = {"preclose": "pre_close", "volume": "vol"}
 _INDICATORS = {"turn": "turnover_rate", "peTTM": "pe_ttm", "pbMRQ": "pb", "psTTM": "ps_ttm"}
@@ -247,3 +247,10 @@ def _ours(code: str) -> str:
 def _theirs(code: str) -> str:
     digits, _, exchange = code.partition(".")
     return f"{exchange.lower()}.{digits}"
+
+
+def open_baostock(_place: str, settings: Settings) -> BaostockSource:
+    """Open the source by its name, with the settings of :func:`~quantgraph.data.open_source`."""
+    return BaostockSource(
+        cache_dir=cache_folder(settings.cache_dir, "baostock", os.environ.get(ADDRESS_VARIABLE))
+    )

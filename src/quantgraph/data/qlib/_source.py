@@ -22,7 +22,7 @@ from quantgraph.data.symbols._codes import is_index_code, standard_code, symbol_
 from quantgraph.data.symbols._resolution import INDEX_NAMES
 from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
 from quantgraph.market.rules import find_board
-from quantgraph.settings import TableOptions
+from quantgraph.settings import Settings, TableOptions
 
 PREFIX: Final = "qlib:"
 
@@ -341,3 +341,8 @@ def _steps(factor: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     steps = np.full(len(factor), np.nan)
     steps[known[1:][stepped]] = ratio[stepped]
     return steps
+
+
+def open_qlib(place: str, settings: Settings) -> QlibSource:
+    """Open the source by its name, with the settings of :func:`~quantgraph.data.open_source`."""
+    return QlibSource(Path(place).expanduser(), options=settings.tables)

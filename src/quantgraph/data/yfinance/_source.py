@@ -19,7 +19,7 @@ from quantgraph.data.symbols._codes import symbol_list
 from quantgraph.data.yfinance._client import ADDRESS_VARIABLE, HISTORY, YfinanceClient
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
 from quantgraph.market import sessions
-from quantgraph.settings import load_settings
+from quantgraph.settings import Settings, load_settings
 
 _NEW_YORK = ZoneInfo("America/New_York")
 _FIELDS = ("open", "high", "low", "close", "vol", "dividend", "split")
@@ -164,3 +164,10 @@ class YfinanceSource(VendorSource):
                 f"like source='{self.opens()},{unknown[0]}'",
                 symbols=unknown,
             )
+
+
+def open_yfinance(place: str, settings: Settings) -> YfinanceSource:
+    """Open the source by its name, with the settings of :func:`~quantgraph.data.open_source`."""
+    return YfinanceSource(
+        place, cache_dir=cache_folder(settings.cache_dir, "yfinance", os.environ.get(ADDRESS_VARIABLE))
+    )

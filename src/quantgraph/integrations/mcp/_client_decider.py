@@ -16,7 +16,7 @@ from langgraph.runtime import RunControl
 from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph.agents import ModelLoop
+from quantgraph.agents.loop import ModelLoop
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.broker.ledger import LoggedStep
 from quantgraph.errors import BadOption, NotConfigured, QuantGraphError
@@ -27,8 +27,9 @@ from quantgraph.runs import RunResult, RunSpec, prepare_run, resume_run, start_r
 from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import RunEvent
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.tools import MOST_SYMBOLS, TRADES, ToolContext, call_tool, refusal, shortened, tools_of
+from quantgraph.tools import TRADES, ToolContext, call_tool, refusal, shortened, tools_of
 from quantgraph.tools.mcp import FINISH_DAY, SERVICES, served_tool
+from quantgraph.tools.trading import MOST_SYMBOLS
 
 MOST_CALLS: Final = 2_000
 """Calls in one day; then it can only be finished."""

@@ -17,8 +17,8 @@ from quantgraph.llm.messages import escape_markup
 from quantgraph.state import Record
 from quantgraph.tools._context import check_limit, context_of
 from quantgraph.tools._results import with_docstring
-from quantgraph.tools._symbol_bars import known_symbol
-from quantgraph.tools.news._gate import NewsItem, published_items, shown_time
+from quantgraph.tools.news._gate import CommitNews, NewsItem, check_news, published_items, shown_time
+from quantgraph.tools.trading._symbol_bars import known_symbol
 
 _MOST_NEWS = 50
 _TITLE, _TEXT = 200, 300
@@ -89,7 +89,9 @@ def get_information(
             f"query has {len(query)} characters; must be 1 to {_LONGEST_QUERY}, not only spaces",
             parameter="query",
         )
-    source = context.news_source
+    if context.news is not None:
+        check_news(context.news, allow_leaky_search=context.allow_leaky_search)
+    source = context.news or CommitNews(context.view, context.zone, context.symbols)
     shown = published_items(
         source.search(query, context.view.news_moment),
         context.view.news_moment,

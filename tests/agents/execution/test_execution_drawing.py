@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quantgraph.agents.execution import draw_execution
+from quantgraph.agents.execution._drawing import text_width
 from quantgraph.errors import BadOption
-from quantgraph.report import draw_execution
-from quantgraph.report._execution_drawing import text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
 HISTORY = [

@@ -23,12 +23,13 @@ from quantgraph.state.frames import FrozenFrame
 from quantgraph.tools._context import ToolContext, check_limit, context_of
 from quantgraph.tools._data import parse_date
 from quantgraph.tools._results import refusal, with_docstring
-from quantgraph.tools._symbol_bars import (
+from quantgraph.tools.trading._symbol_bars import (
     PRICES,
     SHARES_PER_HAND,
     SymbolBars,
     bars_by,
     check_timeframe,
+    known_bars,
     known_symbol,
     shares_per_unit,
 )
@@ -84,7 +85,7 @@ def get_indicator(
     by, count = check_timeframe(timeframe), check_limit(limit, _MOST_INDICATOR_ROWS)
     kind = name.strip().upper()
     valid = indicator_params(kind, params or {})
-    bars = bars_by(context.bars(symbol), by, context.moment).complete()
+    bars = bars_by(known_bars(context, symbol), by, context.moment).complete()
     lines = indicator_values(kind, valid, bars)
     columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
     rows = zip(bars.times[-count:], bars.dates[-count:], *columns, strict=True)
@@ -294,7 +295,7 @@ def get_price_history(
     context = context_of(runtime)
     most = check_limit(limit, _MOST_ROWS)
     name = known_symbol(context.view, symbol)
-    bars = context.bars(name)
+    bars = known_bars(context, name)
     first, last = (_bound(label, text, context) for label, text in (("start", start), ("end", end)))
     if first is not None and last is not None and first > last:
         raise BadWindow(f"start={start[:40]!r} is after end={end[:40]!r}", parameter="start")
@@ -340,7 +341,7 @@ def get_indicators(
             f"indicators has {len(indicators)} names; must be 1 to {_MOST_INDICATORS}", parameter="indicators"
         )
     name = known_symbol(context.view, symbol)
-    bars = context.bars(name)
+    bars = known_bars(context, name)
     return {
         "symbol": name,
         "adjusted": _is_adjusted(context, name),
@@ -491,7 +492,7 @@ def get_kline_data(
     by, rows = check_timeframe(timeframe), check_limit(limit, _MOST_KLINES)
     name = _on_exchange(exchange, symbol)
     _check_exchange(exchange, known_symbol(context.view, name))
-    return bars_by(context.bars(name), by, context.moment).rows(rows)
+    return bars_by(known_bars(context, name), by, context.moment).rows(rows)
 
 
 def _on_exchange(exchange: str, symbol: str) -> str:

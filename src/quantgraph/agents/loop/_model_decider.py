@@ -32,7 +32,7 @@ from pydantic.dataclasses import dataclass as pydantic_dataclass
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import finite_number, near_or_valid
-from quantgraph.agents._host_state import host_account, view_of
+from quantgraph.agents.loop._host_state import host_account, view_of
 from quantgraph.agents.memory._memory import EpisodeMemo
 from quantgraph.broker import DecisionContext, Session, plan_words
 from quantgraph.broker.ledger import LoggedStep

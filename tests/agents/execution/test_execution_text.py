@@ -5,8 +5,8 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from quantgraph.agents.execution._drawing import brief, cut, execution_title, step_texts, text_width
 from quantgraph.broker.ledger import LoggedExecution, LoggedStep
-from quantgraph.report._execution_drawing import brief, cut, execution_title, step_texts, text_width
 
 DAY = pd.Timestamp("2024-01-02")
 # The document's example of a history.

@@ -9,8 +9,14 @@ from typing import Any
 
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
 from quantgraph.tools._context import ToolContext
-from quantgraph.tools._prices import INDICATORS, indicator_params, indicator_values
-from quantgraph.tools._symbol_bars import SymbolBars, bars_by, check_timeframe, known_symbol
+from quantgraph.tools.trading._prices import INDICATORS, indicator_params, indicator_values
+from quantgraph.tools.trading._symbol_bars import (
+    SymbolBars,
+    bars_by,
+    check_timeframe,
+    known_bars,
+    known_symbol,
+)
 
 _DECIMALS = 6
 _LONGEST = 1_000
@@ -104,7 +110,7 @@ def _bars(
         by = check_timeframe(str(inputs.get("timeframe") or timeframe))
     except (BadOption, UnknownSymbol):
         return None
-    bars = bars_by(context.bars(name), by, context.moment)
+    bars = bars_by(known_bars(context, name), by, context.moment)
     if not shown or name != symbol or by != timeframe.strip():
         return bars.complete()
     return bars.part(slice(max(0, len(bars) - shown), len(bars)))

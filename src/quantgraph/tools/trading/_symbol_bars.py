@@ -17,6 +17,7 @@ from quantgraph.market.actions import Column, column_adjustment
 from quantgraph.market.rules import find_board
 from quantgraph.state import View
 from quantgraph.state.frames import FrozenFrame
+from quantgraph.tools._context import ToolContext
 
 Floats = NDArray[np.float64]
 
@@ -121,8 +122,16 @@ def known_symbol(view: View, symbol: str) -> str:
     )
 
 
-def known_bars(view: View, symbol: str) -> SymbolBars:
-    """Return the bars of the complete sessions that are known of a symbol."""
+def known_bars(context: ToolContext, symbol: str) -> SymbolBars:
+    """Return the bars of the complete sessions that are known of a symbol; raises UnknownSymbol."""
+    name = known_symbol(context.view, symbol)
+    kept: dict[str, SymbolBars] = context.kept.setdefault("bars", {})
+    if name not in kept:
+        kept[name] = _bars_in(context.view, name)
+    return kept[name]
+
+
+def _bars_in(view: View, symbol: str) -> SymbolBars:
     panel = "ohlcv" if symbol in _columns(view, "ohlcv") else "index"
     fields = view[panel]
     if "close" not in fields:

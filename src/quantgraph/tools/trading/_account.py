@@ -21,7 +21,7 @@ from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.money import Charges, Side, market_value, notional, to_decimal
 from quantgraph.tools._context import ToolContext, context_of
 from quantgraph.tools._results import refusal, with_docstring
-from quantgraph.tools._symbol_bars import known_symbol
+from quantgraph.tools.trading._symbol_bars import known_symbol
 
 _NOTIONAL = Decimal(100_000)
 _DECIMALS = 4
