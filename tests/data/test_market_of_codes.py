@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 import pandas as pd
 import pytest
 
@@ -11,7 +9,7 @@ from quantgraph import Rulebook, open_source, run_strategy
 from quantgraph.data.symbols._resolution import rules_of
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.rules import market_elsewhere
-from quantgraph.runs import RunSpec
+from quantgraph.runs import run_signal
 
 
 def source(*symbols):
@@ -100,14 +98,17 @@ def test_a_market_without_rules_here_trades_under_plain_ones(code, currency, tmp
     table = pd.DataFrame({"symbol": code, "date": days, "volume": 1e6} | prices)
     rule = f"{code}, buy when the close is above the 2-day average, sell below it"
     refused = run_strategy(rule, source=table, model="keyless", out=tmp_path)
-    assert f"(--costs none, in Python RunSpec(rules=Rulebook.plain('{currency}')))" in refused["error"]
+    assert f"(--costs none, in Python rules=Rulebook.plain('{currency}'))" in refused["error"]
     book = Rulebook.plain(currency)
     assert (book.currency, book.name) == (currency, f"plain {currency}")
     assert (book.t_plus(code, "2024-01-02"), book.lots(code, "2024-01-02").first) == (0, 1)
     assert book.limits(code, "2024-01-02", 10) is None
     with pytest.raises(UnknownSymbol, match="on no board"):
         book.board("600519.SH")
-    spec = RunSpec(question=rule, rules=book, cash=Decimal(1005))
-    run = run_strategy(spec, source=table, model="keyless", out=tmp_path)
+    run = run_strategy(rule, rules=book, cash=1005, source=table, model="keyless", out=tmp_path)
+    own = run_signal(
+        pd.DataFrame({code: 1.0}, index=days[:1]), prices=table, rules=book, cash=1005, out=tmp_path
+    )
+    assert own["equity"]["account"][-1] == 100 * 14 + 5
     # 11 is above 10.5: 83 shares at the next open of 12 leave 9, and are worth 14 each in the end.
     assert run["equity"]["account"][-1] == 83 * 14 + 9

@@ -167,3 +167,12 @@ def test_a_close_that_crosses_the_raw_one_is_no_adjusted_close():
 @pytest.mark.parametrize("head", ["=cmd|'/C calc'!A0", "<script>alert(1)</script>", "@SUM(A1:A9)"])
 def test_a_heading_that_is_a_formula_or_markup_is_a_name(head):
     assert f"unknown, so not used: {head}" in told(open_source(bars([10.0] * 30, **{head: 1.0})))
+
+
+def test_a_flat_bar_without_a_volume_in_a_table_that_has_some_was_no_trading():
+    table = bars([10.0] * 30)
+    table.loc[[1, 5], "vol"] = None
+    table.loc[5, "high"] = 10.5  # of a bar that moved the volume is not known
+    vol = open_source(table).market.bars["vol"].iloc[:, 0]
+    assert vol.iloc[1] == 0
+    assert pd.isna(vol.iloc[5])

@@ -46,6 +46,11 @@ def test_names_say_units():
     assert units(1_200.0, us=True) == (1.0, 1.0)
 
 
+def test_volumes_of_us_shares_are_shares_whatever_their_column_is_called():
+    assert units(1_200.0, names=("Vol", "")) == (HANDS, 1.0)
+    assert units(1_200.0, names=("Vol", ""), us=True) == (1.0, 1.0)
+
+
 def test_what_nobody_tells_is_asked_for():
     with pytest.raises(
         BadFile,

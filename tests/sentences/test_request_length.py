@@ -107,7 +107,7 @@ def test_number_words_without_end_are_not_read(text: str) -> None:
 
 
 def test_fifteen_digits_are_read_exactly() -> None:
-    request = read_request("合成30 2024年 成交量高于123456789012345买入", CONTEXT)
+    request = read_request("合成30 2024年 成交量高于123456789012345手买入", CONTEXT)
     assert "123456789012345.0" in repr(request.strategy)
     assert longest_number("0.000123456789012345 007") == 15
 

@@ -171,3 +171,33 @@ def test_the_values_of_a_signal_are_those_by_which_the_rule_gives_it(frames):
     for name, frame in found.items():
         pd.testing.assert_frame_equal(frame, by_hand[name], check_freq=False, check_names=False)
     assert not list(values_traded(rule, panel, -crossed))
+
+
+@pytest.mark.parametrize(
+    ("said", "hands"),
+    [
+        ("volume is above 2 million shares", 20_000.0),
+        ("volume is above 5m shares", 50_000.0),
+        ("volume is above 300 lots", 300.0),
+        ("volume is above 100 shares", 1.0),
+        ("成交量大于30万手", 300_000.0),
+        ("成交量大于1000万股", 100_000.0),
+        ("成交量大于2亿股", 2_000_000.0),
+        ("volume is above 13000000", None),
+        ("成交量大于30000000", None),
+    ],
+)
+def test_a_number_of_volume_has_its_unit_or_is_not_read(said, hands):
+    chinese = said.startswith("成")
+    text = (
+        f"600000.SH 2024年，{said}时买入，跌破20日线卖出"
+        if chinese
+        else f"KO, 2024, buy when the {said}, sell when the close is below the 20-day average"
+    )
+    request = read_request(text, RequestContext(first_session="20200101", last_session="20251231"))
+    if hands is None:
+        assert request.strategy is None
+        assert any(said.split()[-1] in word or said in word for word in request.unparsed)
+    else:
+        assert request.strategy is not None
+        assert f"Number(value={hands})" in repr(request.strategy)

@@ -13,10 +13,9 @@ from quantgraph.market.rules import find_board, market_elsewhere
 _PARTS = re.compile(r"[\s_,()（）\[\]#+]+")
 _HASH = re.compile(r"(?<![A-Za-z])(S[HZ]|BJ)#(?=\d{6})", re.IGNORECASE)
 _OF_US = re.compile(r"(?<=[A-Za-z])\.US$", re.IGNORECASE)
-_OF_TERMINAL = re.compile(
-    r"\b([A-Z]{1,5}(?:/[A-Z])?|\d{1,6}) (US|U[NQW]|HK|CH|C[GS]) Equity\b", re.IGNORECASE
-)
-"""``MSFT US Equity`` and ``600519 CH Equity`` in the rows above a table of Bloomberg's."""
+_OF_TERMINAL = re.compile(r"\b([A-Z0-9/]{1,9})(?: ([A-Z]{2}) Equity| Index)\b")
+"""``MSFT US Equity`` and ``600519 CH Equity`` in the rows above a table of Bloomberg's, ``SPX Index``."""
+_HERE = frozenset(("US", "UN", "UQ", "UW", "CH", "CG", "CS", "HK"))
 _LOWER = re.compile(r"[a-z]{1,5}(?:[.-][a-z]{1,2})?")
 _ADJUSTED = re.compile(r"(?:^|[^a-z])(?:adj|adjusted|qfq|hfq)(?:[^a-z]|$)|前复权|后复权", re.IGNORECASE)
 _COMMON_WORDS = frozenset(
@@ -75,10 +74,12 @@ def symbol_in(text: str) -> str | None:
     ('MSFT', '600519.SH', '0700.HK', None)
     >>> symbol_in("Security MSFT US Equity Currency USD"), symbol_in("700 HK Equity")
     ('MSFT', '0700.HK')
+    >>> symbol_in("7203 JT Equity"), symbol_in("SPX Index")
+    (None, None)
     """
     if named := _OF_TERMINAL.search(text):
-        code = named[1].upper().replace("/", "-")
-        return _sure(f"{code:0>4}.HK" if named[2].upper() == "HK" else code)
+        code = named[1].replace("/", "-")
+        return _sure(f"{code:0>4}.HK" if named[2] == "HK" else code) if named[2] in _HERE else None
     text = _OF_US.sub("", _HASH.sub(r"\1", text.strip()))
     if whole := _sure(text):
         return whole

@@ -26,7 +26,7 @@ _SCALED_FIELDS = frozenset(
     {"vol", "amount", "total_mv", "circ_mv", "total_share", "float_share", "free_share"}
 )
 _SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "万": 1e4, "亿": 1e8}
-_EMPTY = frozenset({"", "-", "--", "—", "——", "N/A", "nan", "NaN", "None"})
+_EMPTY = frozenset({"", "-", "--", "—", "——", "N/A", "#N/A", "#N/A N/A", "nan", "NaN", "None"})
 _AROUND = re.compile(r"^'|[\s\u00a0\u202f$¥￥€£]|(?<=\d)(?:元|股)$")
 _POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
 _COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?")

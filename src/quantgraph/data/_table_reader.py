@@ -93,7 +93,7 @@ def read_table(
         have.add("ts_code")
     kinds = table_kinds(have)
     if "bars" not in kinds and _looks_like_bars(have) and not (kinds and not have & {"open", "high", "low"}):
-        raise _incomplete(have, file)
+        raise _incomplete({*have, "ts_code"} if symbol else have, file)
     if not kinds and "bars" in table_kinds({*have, "ts_code"}):
         raise _incomplete(have, file)
     if not kinds:
@@ -296,6 +296,9 @@ class _Reader:
             is_us=all(find_board(code) == "us" for code in rows["ts_code"].unique()),
         )
         rows = rows.drop(columns=[*units.withheld])
+        if {"vol", "high", "low"} <= {*rows.columns} and rows["vol"].notna().any():
+            flat = rows["vol"].isna() & (rows["high"] == rows["low"])  # nothing was traded
+            rows = rows.assign(vol=rows["vol"].mask(flat, 0.0))
         if {"low", "high", "vol", "amount"} <= {*rows.columns}:
             mend = self._options.unit_change == "mend"
             rows, notes = unit_changes(self._names, rows, units, self._file, mend=mend)

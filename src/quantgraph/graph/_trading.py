@@ -175,7 +175,7 @@ class Trading:
                     f"{unknown[0]} is of {elsewhere[0]}, whose trading rules are not built: a signal can be "
                     "made and checked (--signal-only, in Python trade=False), and traded under plain rules "
                     f"without costs in {elsewhere[1]} (--costs none, in Python "
-                    f"RunSpec(rules=Rulebook.plain({elsewhere[1]!r})))",
+                    f"rules=Rulebook.plain({elsewhere[1]!r}))",
                     symbols=tuple(unknown),
                 )
             raise UnknownSymbol(

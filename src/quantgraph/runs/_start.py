@@ -22,6 +22,7 @@ from quantgraph.data import FrameSource, SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
+from quantgraph.market import Rulebook
 from quantgraph.recording import Recorder
 from quantgraph.runs._execute import (
     OpenRun,
@@ -83,6 +84,7 @@ def run_strategy(
     cash: Decimal | float | str | None = None,
     model: Model | None = None,
     plan: TradePlan | None = None,
+    rules: Rulebook | None = None,
     out: str | Path | None = None,
     resources: Resources | None = None,
 ) -> RunResult:
@@ -102,7 +104,7 @@ def run_strategy(
         and field that returns a signal, proved and run with your rights; or the path of a file like a run's
         ``strategy.py``, sealed and proved, whose signal is compared with ``question``, if there is one. For a
         frame see :func:`run_signal`.
-    symbols, start, end, cash, plan
+    symbols, start, end, cash, plan, rules
         See :class:`RunSpec`, which has them if ``question`` is one.
     source, decider, model
         See :class:`~quantgraph.runtime.Resources`. A decider may be its name, see
@@ -137,7 +139,8 @@ def run_strategy(
     if callable(question) or isinstance(question, Path):
         question, strategy = "", strategy or question
     resources = merge_resources(resources, source=source, decider=as_decider(decider), model=model)
-    options = {"symbols": symbol_list(symbols), "start": start, "end": end, "cash": cash, "plan": plan}
+    dates = {"start": start, "end": end}
+    options = {"symbols": symbol_list(symbols), **dates, "cash": cash, "plan": plan, "rules": rules}
     spec, folder, resources = prepare_run(question, resources, options, out=out, strategy=strategy)
     resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
     with _begun_run(spec, folder, resources) as (manifest, opened):

@@ -69,7 +69,7 @@ class Histogram:
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A number with its unit: ``plain``, ``percent``, ``yi`` (a hundred million) or ``zero`` (an axis)."""
+    """A number with its unit: ``plain``, ``percent``, ``yi`` (a hundred million), ``zero`` (an axis), ``hands``."""
 
     value: float
     unit: str
@@ -291,11 +291,19 @@ def _over_days(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
             yield Extreme(side="high" if word == "HIGHN" else "low", period=days), at + 2
 
 
+_SIZES = {"万": 1e4, "亿": 1e8, "thousand": 1e3, "m": 1e6, "k": 1e3}
+
+
 def _level(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     units = {"NUM": "plain", "PCT": "percent", "YI": "yi", "ZERO": "zero"}
     here = kind_at(tokens, at)
     if here in units:
         yield Level(value=tokens[at].value, unit=units[here]), at + 1
+    text = tokens[at].text.lower() if here in ("SHARES", "COUNT") else ""
+    if here == "SHARES" or "share" in text:  # 3万手, 2 million shares
+        factor = next((size for mark, size in _SIZES.items() if mark in text), 1.0)
+        shares = 100 if any(mark in text for mark in ("手", "hand", "lot")) else 1
+        yield Level(value=tokens[at].value * factor * shares / 100, unit="hands"), at + 1
 
 
 def _field(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:

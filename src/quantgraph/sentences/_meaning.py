@@ -155,6 +155,8 @@ def _number(left: tree.Value, level: Level) -> tree.Number | None:
             return tree.Number(value=level.value) if plain or level.unit == "percent" else None
         case tree.Rsi() | tree.Kdj(part="k" | "d"):
             return tree.Number(value=level.value) if plain and 0 <= level.value <= 100 else None
+        case tree.Bar(field="vol") | tree.Average(field="vol"):  # a number alone may be of shares or of hands
+            return tree.Number(value=level.value) if level.unit == "hands" else None
         case tree.Indicator() | tree.Kdj() | tree.Macd() | tree.Bar():
             return tree.Number(value=level.value) if plain else None
     return None

@@ -365,6 +365,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("TWICE", r"twice|double"),
     ("YI", _N + r"\s*亿\s*(?:元|人民币)?"),
     ("BILLION", _N + r"\s*(?:billion|bn)(?:\s+(?:yuan|cny|rmb))?"),
+    ("SHARES", _N + r"\s*(?:[万亿]?(?:股|手)|(?:million|m|k|thousand)\s+(?:shares|hands|lots)|hands|lots)"),
     ("COUNT", r"(\d+)\s*(?:只|支|名|家|个)(?:股票)?|(\d+)\s+(?:stocks?|names?|shares?|symbols?)"),
     ("ZERO", r"(?:零|0)\s*轴|零线|(?:the\s+)?zero(?:[\s-]?(?:line|axis))?"),
     ("NUM", r"((?<![a-z0-9日天)])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)"),
