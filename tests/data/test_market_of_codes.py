@@ -106,9 +106,7 @@ def test_a_market_without_rules_here_trades_under_plain_ones(code, currency, tmp
     with pytest.raises(UnknownSymbol, match="on no board"):
         book.board("600519.SH")
     run = run_strategy(rule, rules=book, cash=1005, source=table, model="keyless", out=tmp_path)
-    own = run_signal(
-        pd.DataFrame({code: 1.0}, index=days), prices=table, rules=book, cash=1005, out=tmp_path
-    )
+    own = run_signal(pd.DataFrame({code: 1.0}, index=days), prices=table, rules=book, cash=1005, out=tmp_path)
     assert own["equity"]["account"][-1] == 100 * 14 + 5
     # 11 is above 10.5: 83 shares at the next open of 12 leave 9, and are worth 14 each in the end.
     assert run["equity"]["account"][-1] == 83 * 14 + 9

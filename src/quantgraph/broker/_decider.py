@@ -11,7 +11,8 @@ from contextvars import Context, copy_context
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import pandas as pd
 
@@ -88,8 +89,20 @@ class RunContext:
     log_step: Callable[[LoggedStep], None] = lambda _step: None
 
 
+class _Background(NamedTuple):
+    """What a context works with and does not hand out: it leads to the store, and so to later data."""
+
+    view: View | Callable[[], View]
+    account: Account
+    followed: Mapping[str, Followed]
+    run: RunContext
+    variables: Context
+
+
 class DecisionContext:
     """The data and the account of one open; writing into what it hands out changes nothing for the run.
+
+    No attribute of it leads to anything that is not known at that moment.
 
     Parameters
     ----------
@@ -132,16 +145,15 @@ class DecisionContext:
         followed: Mapping[str, Followed] | None = None,
     ) -> None:
         run = run or RunContext()
-        self._view, self._account, self._followed, self._run = view, account, followed or {}, run
-        self.rules = rules or Rulebook.mainland()
+        _BACKGROUND[self] = _Background(view, account, followed or {}, run, copy_context())
+        self.rules = deepcopy(rules) if rules else Rulebook.mainland()
         self.plan, self.started, self.rule, self.language = (
-            run.plan,
+            deepcopy(run.plan),
             run.start,
             run.rule,
             run.language,
         )
         self.exits, self.exited = tuple(exits), dict(exited or {})
-        self._variables = copy_context()
         # The lock guards the market and the names of the open scopes, which threads share.
         self._lock = threading.Lock()
         self._market: Session | None = None
@@ -154,12 +166,13 @@ class DecisionContext:
         ``view["ohlcv"]["open"]`` ends with this session, ``view["ohlcv"]["close"]`` with the one before;
         ``view.row("ohlcv", "open")`` is the last row.
         """
-        return self._view if isinstance(self._view, View) else self._view()
+        view = _BACKGROUND[self].view
+        return view if isinstance(view, View) else view()
 
     @cached_property
     def account(self) -> Account:
         """The account at that open, a copy."""
-        return self._account.copy()
+        return _BACKGROUND[self].account.copy()
 
     @property
     def session(self) -> pd.Timestamp:
@@ -169,7 +182,7 @@ class DecisionContext:
     @cached_property
     def followed(self) -> Mapping[str, Followed]:
         """What is followed of each position, a copy."""
-        return deepcopy(dict(self._followed))
+        return deepcopy(dict(_BACKGROUND[self].followed))
 
     @cached_property
     def history(self) -> Sequence[SessionResult]:
@@ -178,7 +191,7 @@ class DecisionContext:
         It is read from the ledger, so it is the same after a resume; without a ledger it holds the sessions
         yielded so far.
         """
-        return tuple(self._run.history())
+        return tuple(_BACKGROUND[self].run.history())
 
     @property
     def market(self) -> Session:
@@ -200,11 +213,11 @@ class DecisionContext:
         BadOption
             If the decider's ``roles`` do not list it, or the decision is not part of a run with models.
         """
-        return self._run.model(role)
+        return _BACKGROUND[self].run.model(role)
 
     def check(self) -> None:
         """Raise the error that ends the run, if the decider swallowed it."""
-        self._run.check()
+        _BACKGROUND[self].run.check()
 
     def log_step(self, step: LoggedStep) -> None:
         """Keep one step of this decision in the execution log of the run's ledger; without one, do nothing.
@@ -227,7 +240,7 @@ class DecisionContext:
                 "the session that is decided",
                 parameter="step",
             )
-        self._run.log_step(step)
+        _BACKGROUND[self].run.log_step(step)
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -245,8 +258,8 @@ class DecisionContext:
         BadOption
             On entry, if the name is not a text of 1 to 100 characters without ``/``, or is in use already.
         """
-        moment = self.view.moment
-        with self._claimed(name), _in_context(self._variables), deciding(moment), self._run.scope(name):
+        run, variables, moment = _BACKGROUND[self].run, _BACKGROUND[self].variables, self.view.moment
+        with self._claimed(name), _in_context(variables), deciding(moment), run.scope(name):
             yield
 
     @contextmanager
@@ -265,6 +278,9 @@ class DecisionContext:
         finally:
             with self._lock:
                 self._open_scopes.discard(name)
+
+
+_BACKGROUND: WeakKeyDictionary[DecisionContext, _Background] = WeakKeyDictionary()
 
 
 @contextmanager
