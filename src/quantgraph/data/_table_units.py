@@ -168,10 +168,11 @@ def _stated_unit(
         return size, Note(zh=f"按 {_OPTIONS[field]}", en=f"as {_OPTIONS[field]} says")
     if stated is not None:
         return stated, Note(zh="列名所示", en="as its name says")
+    custom = names.customary.get(field)
+    if custom is not None and not (field == "vol" and is_us and custom > 1):  # the US has no hands
+        return custom, Note(zh="该列名的约定", en="by the convention of its name")
     if field == "vol" and is_us:
         return 1.0, Note(zh="美股以股计", en="as US volumes are")
-    if field in names.customary:
-        return names.customary[field], Note(zh="该列名的约定", en="by the convention of its name")
     return None, Note(zh="", en="")
 
 
