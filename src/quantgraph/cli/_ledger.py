@@ -38,7 +38,7 @@ _MAX_NAMES = 20
 
 
 @contextmanager
-def whole_folders(*folders: str | Path) -> Iterator[None]:
+def reporting_damage(*folders: str | Path) -> Iterator[None]:
     """Report run folders with unusable files as damaged."""
     try:
         yield
@@ -61,7 +61,7 @@ def open_ledger(
         place, name = _place(run, where, out)
         from quantgraph.broker.ledger import Ledger
 
-        with whole_folders(place), Ledger(place, read_only=True) as book:
+        with reporting_damage(place), Ledger(place, read_only=True) as book:
             name = name or (_name_in(run_folder_of(run, place)) if may_be_empty and not book.runs() else None)
             yield book, name or _only_run(book), place
     except LedgerConflict as error:

@@ -30,7 +30,7 @@ from quantgraph.cli._console import (
     usage_errors,
 )
 from quantgraph.cli._help import INSTALLED
-from quantgraph.cli._ledger import LedgerPlace, RunsFolder, can_go_on, recorded_folder, whole_folders
+from quantgraph.cli._ledger import LedgerPlace, RunsFolder, can_go_on, recorded_folder, reporting_damage
 from quantgraph.errors import (
     BadFile,
     BadOption,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 _PLAIN_NAME = re.compile(r"[\w.-]+")
-"""A name of which a shell obeys no character."""
+"""A name that a shell takes as it is."""
 
 
 def complete_run(context: typer.Context, incomplete: str) -> list[str]:
@@ -401,7 +401,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
         from quantgraph.runtime import Resources
 
         made = decider_of(decider)
-        with no_network(everywhere=True), whole_folders(folder):
+        with no_network(everywhere=True), reporting_damage(folder):
             replayed = replay_run(folder, decider=made, out=keep, resources=Resources(ledger=ledger))
     if as_json:
         echo_json(_as_json(replayed))

@@ -37,7 +37,7 @@ from quantgraph.cli._ledger import (
     join_names,
     open_ledger,
     recorded_folder,
-    whole_folders,
+    reporting_damage,
 )
 from quantgraph.cli._run import DeciderPlace, RecordedRun, ShowCode, complete_run, decider_of, print_end
 from quantgraph.errors import BadOption, QuantGraphError
@@ -212,7 +212,7 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
         with quick_imports():
             from quantgraph.runs import PAGE_FILE, open_run
 
-        with whole_folders(folder):
+        with reporting_damage(folder):
             result = open_run(folder.absolute(), ledger=ledger)
             if as_json:
                 echo_json(dict(result))
@@ -272,7 +272,7 @@ def _page_part(folder: Path, page: Path | None, ledger: str | None) -> tuple[str
     if page is None and not os.path.lexists(file):
         return "there is none", []
     try:
-        with whole_folders(folder):
+        with reporting_damage(folder):
             checked = verify_page(file, folder, ledger=ledger)
     except QuantGraphError as error:
         return "", [error.line]
@@ -286,7 +286,7 @@ def _replay_part(folder: Path, decider: Decider | None, ledger: str | None) -> t
     from quantgraph.runtime import Resources
 
     try:
-        with no_network(everywhere=True), whole_folders(folder):
+        with no_network(everywhere=True), reporting_damage(folder):
             replayed = replay(folder, decider=decider, resources=Resources(ledger=ledger))
     except QuantGraphError as error:
         return "", [error.line]
@@ -362,7 +362,7 @@ def compare(  # noqa: PLR0917 - typer reads options from the parameters
 
             from quantgraph.runs import compare as compare_runs
 
-        with whole_folders(*folders):
+        with reporting_damage(*folders):
             found = compare_runs(*folders)
             if as_json:
                 numbers = found.numbers.astype(object).where(found.numbers.notna(), None)

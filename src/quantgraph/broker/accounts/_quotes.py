@@ -14,7 +14,7 @@ from quantgraph.market.money import Side
 from quantgraph.market.rules import ListingStatus, OrderType
 from quantgraph.state import BaseView, DataState
 
-_MORNING = ("pre_close", "up_limit", "down_limit")
+_BEFORE_OPEN = ("pre_close", "up_limit", "down_limit")
 _LATER = ("high", "low", "close", "vol")
 _STATUS = ("is_st", "listing_day", "delisting_day")
 _SHARES_PER_HAND = 100
@@ -115,7 +115,7 @@ def quotes_at(view: BaseView) -> Quotes:
     moment, fields = view.moment, view["ohlcv"]
     names = [
         name
-        for name in ("open", *_MORNING, *_STATUS, *_LATER)
+        for name in ("open", *_BEFORE_OPEN, *_STATUS, *_LATER)
         if name == "open" or (name in fields and moment.knows("ohlcv", name))
     ]
     over = moment.knows("ohlcv", "close")

@@ -38,7 +38,7 @@ from quantgraph.broker.blocks._kernel import (
     MARK,
     MARKS,
     MAX_HOLDING,
-    MORNING,
+    OPENING,
     ORDER,
     ORDERS,
     PURSE,
@@ -133,7 +133,7 @@ class BlockRun:
 
     def go(self) -> int:
         """Trade; return the number of sessions that were traded."""
-        t, phase = 0, MORNING
+        t, phase = 0, OPENING
         while True:
             why, t = _account_kernel.run(t, phase, self.market, self.rule, self.state, self.log)
             if why in {DONE, STOPPED}:

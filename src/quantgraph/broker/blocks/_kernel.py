@@ -43,7 +43,7 @@ Table = NDArray[np.void]
 
 DONE, STOPPED, EVENTS, PRICES = range(4)
 """Why a run returns: the end, a session that needs the fallback, corporate actions, missing marks."""
-MORNING, ORDERS, MARKS = range(3)
+OPENING, ORDERS, MARKS = range(3)
 """Phases of a session."""
 SIGNAL, STOP_LOSS, TRAILING_STOP, TAKE_PROFIT, MAX_HOLDING, KEPT = range(6)
 """Why a position is sold; ``KEPT`` is an exit that waited before the block."""
@@ -188,7 +188,7 @@ def run(  # noqa: PLR0917 - compiled code takes arguments by place
     ``STOPPED`` the state is invalid.
     """
     while t < len(log.days):
-        if phase == MORNING:
+        if phase == OPENING:
             for place in range(market.ex_from[t], market.ex_from[t + 1]):
                 state.carried[market.ex[place]] = -1
             phase = ORDERS
@@ -204,7 +204,7 @@ def run(  # noqa: PLR0917 - compiled code takes arguments by place
         if unpriced:
             return PRICES if unpriced > 0 else STOPPED, t
         t += 1
-        phase = MORNING
+        phase = OPENING
     return DONE, t
 
 

@@ -1,4 +1,4 @@
-"""The agents of the signal nodes: prompts, the forms of their replies, and what a state lets them see.
+"""What to say: the agents of the nodes, their prompts and forms of reply, and what a state lets them see.
 
 A prompt is a file for each node and language in ``prompts/``.
 """

@@ -1,4 +1,4 @@
-"""The conversation in which a model writes a signal's code, kept in the state as its attempts.
+"""Does the code do it: the conversation in which a model writes it, kept in the state as its attempts.
 
 The node of the generation runs once for each attempt, perhaps in another process. What an attempt ran, what
 was wrong with it, and what the user answered is plain JSON, of which the same messages are made each time.

@@ -1,4 +1,4 @@
-"""A model's reading held against the person's own words, and the question about what it leaves out."""
+"""What was asked: a model's reading held against the person's own words, and what it leaves out."""
 
 from __future__ import annotations
 

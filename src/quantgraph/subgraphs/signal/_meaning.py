@@ -1,4 +1,4 @@
-"""A generated signal against the words: the planner reads them, :mod:`quantgraph.audit.meaning` compares."""
+"""Does the code do it: the planner reads the words, and :mod:`quantgraph.audit.meaning` compares."""
 
 from __future__ import annotations
 

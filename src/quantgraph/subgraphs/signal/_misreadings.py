@@ -1,4 +1,4 @@
-"""What a model misread: a year, a code or a span that differs from what the sentence names."""
+"""What was asked: a year, a code or a span that a model read otherwise than the sentence names it."""
 
 from __future__ import annotations
 

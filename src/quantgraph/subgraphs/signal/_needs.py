@@ -1,4 +1,4 @@
-"""What a request needs besides its words: the decider's data, daily indicators, memory of the machine."""
+"""May it run: what a request needs besides its words, the decider's data, indicators, memory."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from quantgraph.subgraphs.signal.understanding import (
 )
 from quantgraph.tools import split_codes
 
-_PASSING: frozenset[RecordKind] = frozenset({"news", "memory"})
+_RECENT_KINDS: frozenset[RecordKind] = frozenset({"news", "memory"})
 """Kinds of records that lose their worth; the others hold until they are replaced."""
-_PASSING_DAYS = pd.Timedelta(days=14)
+_RECENT_DAYS = pd.Timedelta(days=14)
 """Days before the data of which there is news: more than the longest holiday of an exchange."""
 _CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")
 _TRADES = re.compile(
@@ -279,9 +279,9 @@ def fetch_needed_records(
 
     def fetch() -> str:
         found: list[Record] = []
-        for passing in (True, False):
-            chosen = [kind for kind in kinds if (kind in _PASSING) is passing]
-            first = data_start(request) - _PASSING_DAYS if passing else _BEGINNING
+        for recent in (True, False):
+            chosen = [kind for kind in kinds if (kind in _RECENT_KINDS) is recent]
+            first = data_start(request) - _RECENT_DAYS if recent else _BEGINNING
             found += records_of(source, chosen, symbols, first, last) if chosen else ()
         return store.record(found, base=ref)
 

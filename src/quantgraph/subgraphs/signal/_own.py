@@ -1,4 +1,4 @@
-"""A signal of the caller's in place of a model's: it is taken as it came, with the proof that it has."""
+"""Does the code do it: a signal of the caller's is taken as it came, with the proof that it has."""
 
 from __future__ import annotations
 

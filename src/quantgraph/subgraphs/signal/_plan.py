@@ -1,4 +1,4 @@
-"""The trade plan of a reading: what the decider carries out, and the words of what it does not."""
+"""What was asked: the trade plan, what the decider carries out, and the words of what it does not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof that a signal does not use the future, and the review of a signal by a model.
+"""Does the code do it: the proof that a signal does not use the future, and its review by a model.
 
 A model may warn. It stops a run only with a cell that reproduces the fault on the data and the signal.
 """

@@ -1,4 +1,4 @@
-"""What a model read in a sentence, checked by code: a request with its understanding, or a question."""
+"""What was asked: what a model read, checked by code, becomes a request, or a question."""
 
 from __future__ import annotations
 

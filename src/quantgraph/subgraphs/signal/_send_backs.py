@@ -1,4 +1,4 @@
-"""What goes back to the model that wrote a signal's code, and what becomes of a fault that stays.
+"""Does the code do it: what goes back to the model that wrote it, and what becomes of a fault that stays.
 
 Each kind of finding goes back at least once; a false alarm of one kind leaves the others theirs.
 """

@@ -1,4 +1,4 @@
-"""What a source has, asked when the sentence is read: names, the index of the market, levels, fields."""
+"""May it run: what a source has, names, the index of the market, levels, fields, asked at the reading."""
 
 from __future__ import annotations
 

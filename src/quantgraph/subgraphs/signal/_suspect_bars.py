@@ -1,4 +1,4 @@
-"""Bars that cannot be and moves that no action explains: the user is asked before a run goes on with them."""
+"""May it run: bars that cannot be and moves that no action explains are asked about before a run."""
 
 from __future__ import annotations
 

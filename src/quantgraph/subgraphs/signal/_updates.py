@@ -1,4 +1,4 @@
-"""State updates of the signal nodes: a new request, an answer, a failed attempt, a question."""
+"""What to say: state updates of the nodes, a new request, an answer, a failed attempt, a question."""
 
 from __future__ import annotations
 

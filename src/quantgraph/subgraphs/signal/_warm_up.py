@@ -1,4 +1,4 @@
-"""Warm-up: the earlier sessions that a strategy needs are measured, fetched and not evaluated."""
+"""May it run: the earlier sessions that a strategy needs are measured, fetched and not evaluated."""
 
 from __future__ import annotations
 
