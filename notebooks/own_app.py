@@ -142,8 +142,8 @@ result.returns.describe().round(4)
 
 # %%
 from quantgraph import run_strategy
-from quantgraph.broker.ledger import Ledger
 from quantgraph.agents.execution import draw_execution
+from quantgraph.broker.ledger import Ledger
 
 stepwise = run_strategy("execution agent on 600958.SH, 20250102 to 20250106", decider="execution")
 with Ledger(stepwise.folder / "ledger.sqlite") as ledger:

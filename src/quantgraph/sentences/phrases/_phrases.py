@@ -137,9 +137,9 @@ def _is_unknown(word: str) -> bool:
 
 _VOLUMES = {
     "vol": re.compile(
-        r"成交量|[放缩均巨天地]量|(?<![数质])量(?!化)|\bvolumes?\b|\b(?:vwap|obv|mfi)\b", re.IGNORECASE
+        r"成交量|[放缩均巨天地]量|(?<![数质])量(?![化比])|\bvolumes?\b|\b(?:vwap|obv|mfi)\b", re.IGNORECASE
     ),
-    "amount": re.compile(r"成交金?额|流动性|\bdollar\s+volumes?\b|\bturnover\b|\bliquid", re.IGNORECASE),
+    "amount": re.compile(r"成交金?额|\bdollar\s+volumes?\b", re.IGNORECASE),
 }
 
 
