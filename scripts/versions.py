@@ -94,14 +94,15 @@ def checked(python: str, name: str, wanted: Sequence[str]) -> bool:
     """Whether the part of the tests and the command work in an environment of these requirements."""
     place = ROOT / f".venv-{name}"
     made = place / ".requirements"
-    if not made.is_file() or made.read_text(encoding="utf-8") != "\n".join(wanted):
+    asked = "\n".join([*wanted, repr(PROJECT["project"]["entry-points"])])  # an installation has both
+    if not made.is_file() or made.read_text(encoding="utf-8") != asked:
         print(f"quantgraph: setting up {place.name}", flush=True)
         shutil.rmtree(place, ignore_errors=True)
         pip = [place / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([python, "-m", "venv", place], check=True)
         subprocess.run([*pip, "--only-binary", ":all:", *wanted], check=True)
         subprocess.run([*pip, "--no-deps", "-e", ROOT], check=True)
-        made.write_text("\n".join(wanted), encoding="utf-8")
+        made.write_text(asked, encoding="utf-8")
     # anyio's plugin, which no test needs, warns of newer versions of pytest.
     options = ["-q", "-n", "2", "--dist", "worksteal", "-p", "no:anyio"]
     tests = subprocess.run([place / "bin" / "python", "-m", "pytest", *options, *PART], cwd=ROOT, check=False)
