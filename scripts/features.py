@@ -25,6 +25,7 @@ MOST_ROWS = 40
 CORE = "core"
 Kind = Literal["src", "tests"]
 Table = Mapping[str, Any]
+_FOLDERS: Mapping[Kind, str] = {"src": SOURCE, "tests": TESTS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ def owner(rows: Iterable[Feature], path: str, kind: Kind) -> Feature | None:
 
 def files(root: Path, kind: Kind) -> list[Path]:
     """The Python files of the package or of its tests, from their folder."""
-    folder = root / (SOURCE if kind == "src" else TESTS)
+    folder = root / _FOLDERS[kind]
     return sorted(path.relative_to(folder) for path in folder.rglob("*.py"))
 
 
@@ -90,9 +91,6 @@ def measured(rows: Sequence[Feature], root: Path = ROOT) -> dict[tuple[str, Kind
             if row:
                 lines[row.name, kind] += len((root / folder / path).read_text(encoding="utf-8").splitlines())
     return lines
-
-
-_FOLDERS: Mapping[Kind, str] = {"src": SOURCE, "tests": TESTS}
 
 
 def broken(root: Path = ROOT) -> list[str]:

@@ -145,7 +145,7 @@ class DecisionContext:
         followed: Mapping[str, Followed] | None = None,
     ) -> None:
         run = run or RunContext()
-        _BACKGROUND[self] = _Background(view, account, followed or {}, run, copy_context())
+        _BACKGROUND[self] = _Background(view, account, dict(followed or {}), run, copy_context())
         self.rules = deepcopy(rules) if rules else Rulebook.mainland()
         self.plan, self.started, self.rule, self.language = (
             deepcopy(run.plan),
@@ -182,7 +182,7 @@ class DecisionContext:
     @cached_property
     def followed(self) -> Mapping[str, Followed]:
         """What is followed of each position, a copy."""
-        return deepcopy(dict(_BACKGROUND[self].followed))
+        return deepcopy(_BACKGROUND[self].followed)
 
     @cached_property
     def history(self) -> Sequence[SessionResult]:

@@ -274,10 +274,8 @@ class _Reader:
         return self._as(kind, self._daily(fields))
 
     def _bars(self) -> CheckedTable:
-        fields = (
-            field for field in (*_BARS, "change", "pct_chg") if field != "adj_factor" or not self._adjusted
-        )
-        rows = self._daily([*fields])
+        unused = "adj_factor" if self._adjusted else None
+        rows = self._daily([field for field in (*_BARS, "change", "pct_chg") if field != unused])
         if rows["close"].median() > _MOST_PRICE:
             reason = f"{rows['close'].iloc[0]:g} is no price: is it in a smaller unit, such as a billionth?"
             raise bad_cell(self._file, self._column("close"), 0, f"{reason} Divide the prices")

@@ -471,10 +471,8 @@ def _default_index(reading: Reading) -> list[str]:
     return [f"{word}: {names[word]}" for word in words if names.get(word) in watched]
 
 
-_CHECKS: tuple[Step, ...] = (
-    *(read_fields, ask_for_lacking_fields, ask_for_lacking_levels, ask_for_lacking_volumes),
-    *(ask_for_missing_parts, read_window),
-)
+_LACKING: tuple[Step, ...] = (ask_for_lacking_fields, ask_for_lacking_levels, ask_for_lacking_volumes)
+_CHECKS: tuple[Step, ...] = (read_fields, *_LACKING, ask_for_missing_parts, read_window)
 SIGNAL_STEPS: tuple[Step, ...] = (
     *(read_words, take_only_symbol, read_symbols),
     *_CHECKS,
@@ -521,7 +519,7 @@ def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], li
         lines.append(say(user_language, zh=f"没有读懂：{listed}", en=f"not understood: {listed}"))
     words = list[str]()
     plan = (read_plan,) if reading.resources.makes_signal else ()
-    for step in (*_CHECKS[1:4], read_window, *plan):
+    for step in (*_LACKING, read_window, *plan):
         result = step(reading)
         other = result.changes.get("clarification") if isinstance(result, Question) else None
         if other and other["kind"] != task["kind"]:
