@@ -93,6 +93,20 @@ def test_splits_and_dividends_of_a_vendor_give_the_return_of_the_share(name, fil
     assert said["account"]["return"] == pytest.approx(own["account"]["return"], abs=5e-3)
 
 
+@pytest.mark.parametrize("name", READ)
+def test_a_sentence_and_a_signal_of_ones_own_earn_what_the_share_does(name, files, tmp_path):
+    symbol, truth = READ[name]
+    behind = pd.read_csv(files / truth)
+    right = behind["close"].iloc[-1] / behind["open"].iloc[1] - 1
+    rule = f"{symbol}, buy when the close is above 1, sell when it is below 1"
+    said = run_strategy(rule, source=files / name, model="keyless", out=tmp_path)
+    days = open_source(files / name).sessions()
+    own = run_signal(bought(symbol, days), prices=files / name, out=tmp_path)
+    for run in (said, own):
+        assert (run["ended_because"], run["symbols"]) == ("done", [symbol])
+        assert run["account"]["return"] == pytest.approx(right, abs=2e-3)  # fees, and whole lots
+
+
 def test_weeks_are_counted_as_weeks(files, tmp_path):
     weekly = Resources(settings=load_settings(tables={"bar": "weekly"}))
     days = pd.DatetimeIndex(pd.read_csv(files / "KO_weekly.csv", parse_dates=["Date"])["Date"])
