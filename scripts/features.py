@@ -165,9 +165,11 @@ def _risen(root: Path) -> Iterator[str]:
 
 
 def _risen_from(old: Table, new: Table, paths: Iterable[str]) -> Iterator[str]:
-    limits = [({**table["sums"], **_flat(table.get("reserved", {}))}) for table in (old, new)]
-    for name, most in limits[1].items():
-        if most > limits[0].get(name, 0):
+    before, after = ({**table["sums"], **_flat(table.get("reserved", {}))} for table in (old, new))
+    for name, most in after.items():
+        inside = name.replace("wings", CORE)  # what leaves the core may go to a wing
+        left = before[inside] - after[inside] if inside != name and inside in after else 0
+        if most > before.get(name, 0) + max(0, left):
             yield f"the sum {name} rises to {most:,}, and a sum never rises"
     code = [path for path in paths if path.endswith(".py") and path.startswith(("src/", "tests/"))]
     budgets = {(row.name, kind): n for row in features(old) for kind, n in row.lines.items()}

@@ -124,6 +124,17 @@ def test_a_sum_that_rises_is_refused(house):
     assert check(house)[1] == ["this change: the sum core rises to 10, and a sum never rises"]
 
 
+def test_lines_that_leave_the_core_may_go_to_a_wing_and_never_come_back(house):
+    house.write("src/quantgraph/__init__.py", "x = 1\n" * 4)
+    house.write("FEATURES.toml", table(core=8, rest=4).replace("wings = 5", "wings = 8"))
+    assert check(house) == (1, ["this change: the sum wings rises to 8, and a sum never rises"])
+    house.write("FEATURES.toml", table(core=8, rest=4).replace("wings = 5", "wings = 7"))
+    house.commit()
+    assert check(house) == (0, [])
+    house.write("FEATURES.toml", table(rest=4).replace("wings = 5", "wings = 7"))
+    assert check(house)[1] == ["this change: the sum core rises to 10, and a sum never rises"]
+
+
 def test_a_reserved_row_may_be_added(house):
     row = '[[feature]]\nname = "rules"\nsrc = ["rules"]\ntests = []\nasked = "a"\npromise = "README.md: trades"\n'
     house.write("FEATURES.toml", table(more=f"{row}src_lines = 3\ntests_lines = 0"))

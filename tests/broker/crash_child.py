@@ -126,7 +126,7 @@ def logged(folder: Path) -> dict[tuple[str, str], list[str]]:
         executions = ledger.executions("r")
     assert len({each.execution_id for each in executions}) == len(executions)
     return {
-        (f"{each.session:%Y-%m-%d}", each.symbol): [f"{step.step} {step.result_json}" for step in each.steps]
+        (f"{each.session:%Y-%m-%d}", each.symbol): [f"{step.step} {step.result}" for step in each.steps]
         for each in executions
     }
 

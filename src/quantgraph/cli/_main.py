@@ -68,7 +68,7 @@ from quantgraph.cli._run import (
     settings_with,
     showing_run,
 )
-from quantgraph.cli._runs import compare, logs, runs, show, verify
+from quantgraph.cli._runs import compare, runs, show, verify
 from quantgraph.errors import BadOption
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ app = typer.Typer(
 )
 app.add_typer(data, name="data")
 app.add_typer(ledger, name="ledger")
-for _command in (resume, verify, replay, runs, show, compare, logs, doctor):
+for _command in (resume, verify, replay, runs, show, compare, doctor):
     app.command(cls=PanelCommand)(_command)
 for _entry in filter(is_own, entries("quantgraph.commands")):
     _command = load_entry(_entry)

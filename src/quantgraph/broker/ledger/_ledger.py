@@ -23,7 +23,6 @@ from quantgraph.broker.accounts._results import DayLines, Line, SessionResult
 from quantgraph.broker.ledger._journal import (
     OPENING,
     RUN_ID_LENGTH,
-    JournalStore,
     compact_json,
     day_lines,
     iso,
@@ -31,7 +30,7 @@ from quantgraph.broker.ledger._journal import (
     session_from_iso,
 )
 from quantgraph.broker.ledger._queries import LedgerQueries, lines_by_session, replay_session, verify_session
-from quantgraph.broker.ledger._steps import ExecutionLog, LoggedStep
+from quantgraph.broker.ledger._steps import LoggedStep
 from quantgraph.errors import BadOption, LedgerConflict
 
 _POSITION_TYPES: dict[str, Any] = {
@@ -98,8 +97,7 @@ class Ledger(LedgerQueries):
     """
 
     def __init__(self, where: str | Path, *, read_only: bool = False) -> None:
-        super().__init__(JournalStore(where, read_only=read_only), ExecutionLog(where, read_only=read_only))
-        self.where = where
+        super().__init__(where, read_only=read_only)
         self._lock = threading.RLock()
         self._tips: dict[str, _Tip] = {}
 
@@ -117,7 +115,8 @@ class Ledger(LedgerQueries):
     def close(self) -> None:
         """Close all connections. The ledger may not be used afterwards."""
         self._store.close()
-        self._log.close()
+        if self._log is not None:
+            self._log.close()
 
     def open_run(
         self, run_id: str, cash: Decimal | float | str, meta: Mapping[str, Any] | None = None
@@ -243,7 +242,7 @@ class Ledger(LedgerQueries):
         LedgerConflict
             If the step is there already, or its execution has no step 1.
         """
-        self._log.add(run_id, step)
+        self._steps().add(run_id, step)
 
     def account(self, run_id: str) -> Account:
         """The account after the last committed session; before the first, the initial cash."""

@@ -7,10 +7,12 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from quantgraph._util.packages import wing
 from quantgraph.broker._plan import ExitRule
 from quantgraph.broker.accounts._account import Account, Event, Payment, Split, apply_event, shares_after
 from quantgraph.broker.accounts._orders import Fill, Outcome, Rejection, rejection_of
@@ -69,9 +71,11 @@ class _History:
 class LedgerQueries:
     """The read-only methods of :class:`~quantgraph.broker.ledger.Ledger`."""
 
-    def __init__(self, store: JournalStore, log: ExecutionLog) -> None:
-        self._store = store
-        self._log = log
+    def __init__(self, where: str | Path, *, read_only: bool) -> None:
+        self.where = where
+        self._read_only = read_only
+        self._store = JournalStore(where, read_only=read_only)
+        self._log: ExecutionLog | None = None
         self._histories: dict[str, _History] = {}
         self._history_lock = threading.Lock()
 
@@ -138,7 +142,14 @@ class LedgerQueries:
 
         The steps are not in the hash chain, and include the steps of sessions that were not committed.
         """
-        return self._log.executions(run_id, session=session, symbol=symbol)
+        return self._steps().executions(run_id, session=session, symbol=symbol)
+
+    def _steps(self) -> ExecutionLog:
+        """The execution log beside the journal, opened when it is first asked for."""
+        with self._history_lock:
+            if self._log is None:
+                self._log = wing("execution_log").ExecutionLog(self.where, read_only=self._read_only)
+            return self._log
 
     def day(self, run_id: str, session: pd.Timestamp) -> SessionResult | None:
         """The recorded session, None if there is none."""
