@@ -27,13 +27,10 @@ CEILINGS = {
     "lines of the longest function's body": 50,
     "imports around a face": 0,
     "import circles, types included": 0,
-    "lines with words of our own": 189,
+    "lines with words of our own": 32,
 }
 """What the house may measure at most; its lines are held by FEATURES.toml."""
-OWN_WORDS = re.compile(
-    r"(?<![A-Za-z])(?<!ast\.)(?<!os\.)(desk|rung|walk|morning|unread|told|said|given|called|remarks|slips|doubtful"
-    r"|lanes|nobody|whoever)s?(?![a-z])"
-)
+OWN_WORDS = re.compile(r"(?<![A-Za-z])(desk|rung|lane|whoever|doubtful|unread)s?(?![a-z])")
 """Words that a reader of the field would not search for, in code and prose; they only become fewer."""
 FACE_NAMES, FACE_LINES = 20, 30
 FIXED = frozenset(
