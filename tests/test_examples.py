@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from loopback_only import OUTSIDE, loopback_only
 
+pytestmark = pytest.mark.proof
+
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 SERVERS = {"remote_graph.py"}
 """The examples that start a server."""

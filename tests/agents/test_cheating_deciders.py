@@ -32,6 +32,8 @@ from quantgraph.errors import BadOption, FutureRequested, LedgerConflict, QuantG
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
 
+pytestmark = pytest.mark.proof
+
 DAYS = pd.bdate_range("2019-07-01", periods=64)
 CODES = ["AAA", "BBB", "CCC", "DDD"]
 FIELDS = ["pre_close", "adj_factor", "open", "close", "vol", "pe"]

@@ -14,6 +14,8 @@ import pytest
 
 from quantgraph.broker.ledger import Ledger
 
+pytestmark = pytest.mark.proof
+
 CHILD = Path(__file__).with_name("crash_child.py")
 SESSIONS = 42
 

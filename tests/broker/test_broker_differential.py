@@ -34,6 +34,8 @@ from quantgraph.data import open_source
 from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 theirs = load_script(Path(__file__).with_name("backtrader_side.py"))
 
 PRICES = ("open", "high", "low", "close")

@@ -31,6 +31,8 @@ from quantgraph.broker.session import advance, run_sessions
 from quantgraph.broker.session._exits import FIRST_EXIT
 from quantgraph.market import Rulebook
 
+pytestmark = pytest.mark.proof
+
 rm = load_script(Path(__file__).with_name("random_market.py"))
 
 HALF_A_BILLIONTH = Fraction(1, 2 * 10**9)

@@ -16,6 +16,8 @@ from quantgraph.broker.session import run_sessions
 from quantgraph.errors import BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market import Rulebook
 
+pytestmark = pytest.mark.proof
+
 HERE = Path(__file__).parent
 CASH = 400_000
 

@@ -9,6 +9,8 @@ import pytest
 from canary_watch import differences
 from thinned import thinned
 
+pytestmark = pytest.mark.proof
+
 
 def test_every_weekday_and_the_last_session_are_looked_at(market):
     assert len(market.PLACES) > 20

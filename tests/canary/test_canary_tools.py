@@ -37,6 +37,8 @@ from quantgraph.tools import (
 from quantgraph.tools._data import publish_frames
 from quantgraph.tools.trading._prices import INDICATORS
 
+pytestmark = pytest.mark.proof
+
 ONE, RENAMED, LISTED_LATER = "000341.SZ", "合成科技01", "920873.BJ"
 
 

@@ -20,6 +20,8 @@ from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 RULES = Rulebook.mainland()
 SYMBOLS = ["000341.SZ", "000344.SZ"]
 

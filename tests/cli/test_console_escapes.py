@@ -24,6 +24,8 @@ from quantgraph.cli._console import SafeConsole, echo, echo_json, lines_above, s
 from quantgraph.cli._display import open_display
 from quantgraph.testing import OpenAIStub, Reply
 
+pytestmark = pytest.mark.proof
+
 SEQUENCES = {
     "title": "\x1b]0;owned\x07",
     "link": "\x1b]8;;http://x.invalid\x1b\\click\x1b]8;;\x1b\\",

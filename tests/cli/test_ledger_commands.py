@@ -21,6 +21,8 @@ from quantgraph.market import Rulebook
 from quantgraph.report import BuyAndHold
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 PRICES = "daily_prices_sse_50_20251009_20251119.csv"
 
 

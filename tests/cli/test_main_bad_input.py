@@ -18,6 +18,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.cli import main
 from quantgraph.testing import Fault, OpenAIStub, Reply
 
+pytestmark = pytest.mark.proof
+
 SHORT = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 SENTENCE = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年"
 

@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.proof
+
 SENTENCES = {
     "zh": "用上证50成分股，5日均线上穿20日均线买入，下穿卖出，2025年1月到10月",
     "en": "SSE 50 constituents: buy when the 5-day moving average crosses above the 20-day moving average, "

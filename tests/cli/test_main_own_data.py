@@ -15,6 +15,8 @@ from quantgraph.runs import RunSpec
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
+pytestmark = pytest.mark.proof
+
 RULE = "5-day average crosses above the 20-day average buy, below sell"
 OF_VOLUME = (
     "buy when volume is above 1.2 times its 5-day average, sell when volume is below its 5-day average"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.proof
+
 SLOW = ("pandas", "numpy", "langgraph", "langchain_core", "plotly", "sqlalchemy", "pydantic")
 
 

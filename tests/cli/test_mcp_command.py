@@ -18,6 +18,8 @@ from typer.testing import CliRunner
 from quantgraph.cli._main import app
 from quantgraph.runs import replay
 
+pytestmark = pytest.mark.proof
+
 COMMAND = [sys.executable, "-c", "from quantgraph.cli import main; main()", "mcp", "trade"]
 NEW = ["--new", "AAA, BBB", "--source", "prices.csv", "--out", "runs", "--cash", "1000"]
 NEW += ["--start", DAYS[1].replace("-", ""), "--end", DAYS[2].replace("-", "")]

@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from quantgraph.cli._main import app
 from quantgraph.runs import _page as run_page
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = (
     "000341.SZ, 5-day average crosses above the 20-day average buy, below sell, 2024-01-02 to 2024-03-29"
 )

@@ -14,6 +14,8 @@ import pytest
 from quantgraph.broker.ledger import Ledger
 from quantgraph.testing import OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "two_models.py"
 SENTENCE = "000341.SZ 000342.SZ, buy when RSI(14) is below 30, 20250102 to 20250108"
 PANEL = ("--decider", "panel.py:Panel")

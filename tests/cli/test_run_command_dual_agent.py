@@ -17,6 +17,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.llm.messages import read
 from quantgraph.testing import OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 STOCKS = "AAPL AMGN AMZN AXP BA CAT CRM GS HD HON IBM JNJ JPM MCD MSFT PG SHW TRV UNH V".split()
 SENTENCE = f"dual agent on {', '.join(STOCKS)}, March 2025"
 NEW_YORK = ZoneInfo("America/New_York")

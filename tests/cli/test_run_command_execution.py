@@ -16,6 +16,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.llm.messages import read
 from quantgraph.testing import OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 STOCKS = ("000341.SZ", "000342.SZ", "000343.SZ", "600958.SH")
 DAYS = ("20250102", "20250103", "20250106", "20250107", "20250108", "20250109")
 SENTENCE = f"execution agent on {', '.join(STOCKS)}, {DAYS[0]} to {DAYS[-1]}"

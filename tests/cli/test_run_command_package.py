@@ -18,6 +18,8 @@ from quantgraph.llm import KeylessPlanner
 from quantgraph.llm.messages import read
 from quantgraph.testing import OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "own_decider"
 SOURCE = (EXAMPLE / "dip_judge.py").read_text("utf-8")
 PROJECT = tomllib.loads((EXAMPLE / "pyproject.toml").read_text("utf-8"))["project"]

@@ -19,6 +19,8 @@ from quantgraph.cli._display import LiveDisplay, RunDisplay
 from quantgraph.cli._main import app
 from quantgraph.runtime.dialogue import RunEvent
 
+pytestmark = pytest.mark.proof
+
 
 class Clock:
     now = 100.0

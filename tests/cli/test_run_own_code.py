@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from quantgraph.cli._main import app
 from quantgraph.llm import KeylessPlanner
 
+pytestmark = pytest.mark.proof
+
 CODE = '''"""000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229
 
 name: mine

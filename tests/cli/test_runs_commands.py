@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 
 from quantgraph.cli._main import app
 
+pytestmark = pytest.mark.proof
+
 HOSTILE = "buy\x1b[2J [bold red]600519.SH[/] \x9b31m\u202eevil\r\nsecond :smile:"
 CONTROL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]")
 

@@ -11,6 +11,8 @@ from typer.testing import CliRunner
 from quantgraph.cli._main import app
 from quantgraph.testing import Fault, OpenAIStub, Reply
 
+pytestmark = pytest.mark.proof
+
 DAYS = ["2025-08-28", "2025-08-29", "2025-09-02"]
 FINISH = Reply.text("Done. <FINISH_SIGNAL>")
 KEY = "sk-own-0123456789abcdef"

@@ -15,6 +15,8 @@ import pytest
 from quantgraph.integrations.ai_trader._trades import read_positions
 from quantgraph.testing import OpenAIStub, Reply
 
+pytestmark = pytest.mark.proof
+
 NAMES = ("claude-3.7-sonnet", "qwen3-max")
 KILLED_AT = (("claude-3.7-sonnet", "2025-10-10"), ("qwen3-max", "2025-10-20"))
 """The model and session of whose last question the process does not live to read the answer."""

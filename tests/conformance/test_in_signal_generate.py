@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from faulty_models import misbehaving_in, slow_model
+
+pytestmark = pytest.mark.proof
 
 ROLE = "signal_generate"
 

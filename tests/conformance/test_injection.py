@@ -18,6 +18,8 @@ from quantgraph.settings import ROLES
 from quantgraph.state import DataState, Record
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 CODES = ["000341.SZ", "000342.SZ", "000343.SZ"]
 SENTENCE = f"{','.join(CODES)}，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 ENGLISH = f"{','.join(CODES)}, buy when SMA(2) crosses above SMA(5), sell when it crosses below, 20240102 to 20240131"

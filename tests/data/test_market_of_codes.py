@@ -11,6 +11,8 @@ from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.rules import market_elsewhere
 from quantgraph.runs import run_signal
 
+pytestmark = pytest.mark.proof
+
 
 def source(*symbols):
     row = {"open": 1.0, "high": 1.0, "low": 1.0, "close": 1.0, "volume": 1}

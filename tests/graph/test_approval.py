@@ -36,6 +36,8 @@ from quantgraph.runtime import Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 DAYS = pd.to_datetime(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"])
 CODE, OTHER = "600519.SH", "000001.SZ"
 OPENS, CLOSES = (10, 11, 12, 13), (10.5, 11.5, 12.5, 13.5)

@@ -26,6 +26,8 @@ from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
 
+pytestmark = pytest.mark.proof
+
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 SUMMER, AUTUMN = ("20250506", "20251031"), ("20250701", "20250930")
 CELL = """\

@@ -15,6 +15,8 @@ from quantgraph.settings import load_settings
 from quantgraph.state import GLOBAL_DATA_STATE
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
+pytestmark = pytest.mark.proof
+
 START, END = "20240102", "20240531"
 FAST, SLOW = 5, 20
 EARLIER = pd.Timestamp("2023-12-04")

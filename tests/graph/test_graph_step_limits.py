@@ -11,6 +11,8 @@ from quantgraph import create_trading_graph
 from quantgraph.broker.ledger import Ledger
 from quantgraph.runtime import Resources
 
+pytestmark = pytest.mark.proof
+
 RULE = "000341.SZ, buy when the 5-day average crosses above the {} average, sell when below, 2025Q1"
 SESSIONS = 57
 """Of the first quarter of 2025 in mainland China: 18 in January, 18 in February, 21 in March."""

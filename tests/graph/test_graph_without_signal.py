@@ -26,6 +26,8 @@ from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 CODES = "000341.SZ,000342.SZ,000343.SZ"
 MARCH = ("2024-03-01", "2024-03-29")
 RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"

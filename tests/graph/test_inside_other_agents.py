@@ -30,6 +30,8 @@ from quantgraph.runtime.graph_state import Groups, replace_groups
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import map_to_subgraph_state
 
+pytestmark = pytest.mark.proof
+
 SESSIONS = 57
 """Of the first quarter of 2025 in mainland China: 18 in January, 18 in February, 21 in March."""
 GRAPHS = {"signal": inside.signal_graph, "trading": inside.trading_graph}

@@ -18,6 +18,8 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.tools import tools_of
 
+pytestmark = pytest.mark.proof
+
 SPAN = ("20250506", "20251031")
 WINDOW = {"zh": "，2025年5月6日到10月31日", "en": ", from 2025-05-06 to 2025-10-31"}
 CROSS = """\

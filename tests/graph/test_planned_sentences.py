@@ -18,6 +18,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.report import BuyAndHold
 from quantgraph.runs import RunSpec, replay, run_strategy
 
+pytestmark = pytest.mark.proof
+
 SUMMER = ("20250506", "20251031")
 HELD = """\
 close = snapshot["ohlcv"]["close"]

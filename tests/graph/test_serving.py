@@ -34,6 +34,8 @@ from quantgraph.graph._trading import make_trading
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
+pytestmark = pytest.mark.proof
+
 ROOT = Path(__file__).resolve().parents[2]
 SENTENCE = "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 

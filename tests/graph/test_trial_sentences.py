@@ -41,6 +41,8 @@ from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
+pytestmark = pytest.mark.proof
+
 SUMMER, YEAR = ("20250506", "20251031"), ("20250101", "20251231")
 SSE = "000016.SH"
 

@@ -22,6 +22,8 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 CODE = """
 import pandas as pd
 close = snapshot["ohlcv"]["close"]

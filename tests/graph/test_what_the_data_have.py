@@ -16,6 +16,8 @@ from quantgraph.errors import BadOption, NoSignal
 from quantgraph.market import Rulebook
 from quantgraph.runs import RunSpec, resume_run, run_signal
 
+pytestmark = pytest.mark.proof
+
 RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 SHARE = "600519.SH"
 

@@ -15,6 +15,8 @@ from quantgraph.settings import Role, load_settings
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 LEAK = """\
 close = snapshot["ohlcv"]["close"]

@@ -11,6 +11,8 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import Fault, OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 SENTENCES = [
     "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2025年",
     "SYN30, buy when RSI(14) is below 30 and PE is below 20, sell when RSI(14) is above 70, in 2025",

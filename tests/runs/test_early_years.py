@@ -6,10 +6,13 @@ from decimal import ROUND_CEILING, Decimal
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from quantgraph import run_strategy
 from quantgraph.broker.ledger import Ledger
 from quantgraph.market import sessions
+
+pytestmark = pytest.mark.proof
 
 D = Decimal
 

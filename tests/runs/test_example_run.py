@@ -14,6 +14,8 @@ from quantgraph.recording import Recorder
 from quantgraph.runs import replay
 from quantgraph.runs.folder import example_run_name, unpack_example_run
 
+pytestmark = pytest.mark.proof
+
 ANEW = "the trader's prompts, tools or runs changed: python scripts/make_example_run.py records the run anew"
 ARCHIVE = Path(__file__).resolve().parents[2] / "src" / "quantgraph" / "runs" / "trader_month.zip"
 

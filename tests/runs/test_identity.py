@@ -24,6 +24,8 @@ from quantgraph.runtime import Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 GRAPH = SimpleNamespace(get_graph=lambda **_: SimpleNamespace(edges=[]))
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 

@@ -27,6 +27,8 @@ from quantgraph.errors import (
 from quantgraph.llm import KeylessPlanner
 from quantgraph.runs import RunSpec, compare, list_runs, open_run, replay, resume_run, run_signal
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = (
     "members of 合成30, buy when the 5-day average crosses above the 20-day average, sell when it crosses "
     "below, 2025"

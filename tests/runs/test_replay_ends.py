@@ -18,6 +18,8 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import OpenAIStub
 
+pytestmark = pytest.mark.proof
+
 scripted = load_script(Path(__file__).with_name("scripted_run.py"))
 
 KEYLESS = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月2日到2025年2月14日"

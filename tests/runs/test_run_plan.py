@@ -17,6 +17,8 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import money
 from quantgraph.runs import RunSpec, open_run, replay
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = "000341.SZ，收盘价上穿20日均线买入，下穿60日均线卖出，2024年"
 PLAN = TradePlan(stop_loss=0.03, take_profit="0.05", max_holding=15)
 

@@ -22,6 +22,8 @@ from quantgraph.runs._execute import notebook_watch
 from quantgraph.runs.folder import unpack_example_run
 from quantgraph.runtime.dialogue import RunEvent
 
+pytestmark = pytest.mark.proof
+
 SHORT = "000341.SZ，5日均线上穿20日均线买入，下穿卖出，2025年1月到3月"
 HOSTILE = "<script>alert(1)</script>\x1b[2J\u202e\"'&"
 

@@ -15,6 +15,8 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 two_models = load_script(Path(__file__).parents[2] / "examples" / "two_models.py")
 Panel = two_models.Panel
 SENTENCE = "000341.SZ 000342.SZ 000343.SZ, buy when RSI(14) is below 30, 20250102 to 20250110"

@@ -21,6 +21,8 @@ from quantgraph.runs import _start as start
 from quantgraph.runs import replay, resume_run, run_strategy
 from quantgraph.runtime import Resources
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 
 

@@ -27,6 +27,8 @@ from quantgraph.runs.folder._folder import lock_run, read_manifest
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240229"
 WITHOUT_WINDOW = "000341.SZ，2日均线上穿5日均线买入，下穿卖出"
 WINDOW = "20240102-20240229"

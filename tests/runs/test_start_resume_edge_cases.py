@@ -17,6 +17,8 @@ from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 from quantgraph.testing import Fault, OpenAIStub, ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 scripted = load_script(Path(__file__).with_name("scripted_run.py"))
 
 

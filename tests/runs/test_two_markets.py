@@ -10,6 +10,8 @@ from quantgraph import run_strategy
 from quantgraph.market import sessions
 from quantgraph.runs import replay
 
+pytestmark = pytest.mark.proof
+
 SENTENCES = {
     "AAPL": "AAPL, buy when the 5-day average crosses above the 20-day average, sell when it crosses below, 2024",
     "600519.SH": "600519.SH，5日均线上穿20日均线买入，下穿卖出，2024年",

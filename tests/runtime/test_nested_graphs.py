@@ -31,6 +31,8 @@ from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 
+pytestmark = pytest.mark.proof
+
 CODE = "000341.SZ"
 WINDOW = "20240102到20240110"
 SESSIONS = [f"2024-01-{day:02}" for day in (2, 3, 4, 5, 8, 9, 10)]

@@ -22,6 +22,8 @@ from quantgraph.runtime.dialogue import parse_answer
 from quantgraph.runtime.dialogue._forms import question_as
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 STOCKS = "members of 合成30"
 THREAD = {"configurable": {"thread_id": "t"}}

@@ -19,6 +19,8 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.runtime import Resources
 from quantgraph.runtime.dialogue import EventsTransformer
 
+pytestmark = pytest.mark.proof
+
 THREAD = {"configurable": {"thread_id": "t"}}
 SENTENCE = "000341.SZ, buy when the 5-day average crosses above the 20-day average, 20250101 to 20250301"
 TASK = {"messages": [("user", SENTENCE)], "run_id": "r"}

@@ -15,6 +15,8 @@ from quantgraph.sandbox import ForkRunner, _archive
 from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.sandbox._server import code_environment
 
+pytestmark = pytest.mark.proof
+
 # Each begins with modules that no process has imported before it is sealed.
 LAZY = {
     "the library": "import wave, colorsys, sched, tomllib, graphlib, plistlib, imaplib, cProfile\n'wave' in sys.modules",

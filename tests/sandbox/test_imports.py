@@ -9,6 +9,8 @@ from quantgraph.sandbox import ForkRunner, default_runner
 from quantgraph.sandbox import _pandas_guards as imports
 from quantgraph.sandbox._runner import FreshRunner
 
+pytestmark = pytest.mark.proof
+
 HERE = "numpy, pandas, talib and the standard library are"
 
 

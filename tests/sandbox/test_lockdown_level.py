@@ -14,6 +14,8 @@ from quantgraph.sandbox import ForkRunner, default_runner
 from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.sandbox._server import PYTHON, ServerProcess, check_level
 
+pytestmark = pytest.mark.proof
+
 MOMENT = Moment.at("2024-01-08")
 WEAK = (
     "import sys\nfrom quantgraph.sandbox import _lockdown as lockdown\n"

@@ -15,6 +15,8 @@ from quantgraph.market import Moment
 from quantgraph.sandbox import ForkRunner, open_prefix_run
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 HAND_OVER = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 SHAPES = "{p: {n: snapshot[p][n].shape[0] for n in snapshot[p]} for p in ('ohlcv', 'indicators')}"
 

@@ -13,6 +13,8 @@ from quantgraph.sandbox import _result as result
 from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.state.frames import _frames as frame_module
 
+pytestmark = pytest.mark.proof
+
 FORGE = """
 import json, os, struct
 def answer(header, body=b"", lengths=None):

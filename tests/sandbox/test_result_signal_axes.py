@@ -10,6 +10,8 @@ from quantgraph.sandbox import open_prefix_run
 from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.tools._code import TrustedRunner
 
+pytestmark = pytest.mark.proof
+
 CLOSE = "close = snapshot['ohlcv']['close']\nzero = close * 0.0"
 LATER = f"{CLOSE}\nzero.index = zero.index + pd.Timedelta(days=1)"
 HAND_OVER = "GLOBAL_DATA_STATE.update('signal', {'s': zero})"

@@ -14,6 +14,8 @@ from quantgraph.sandbox import CodeRunner, ForkRunner
 from quantgraph.sandbox._runner import FreshRunner
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 SIGNAL = "GLOBAL_DATA_STATE.update('signal', {'s': (snapshot['ohlcv']['close'] > 3).astype(float)})"
 
 

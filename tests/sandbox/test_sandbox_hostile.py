@@ -14,6 +14,8 @@ import pytest
 from load_script import load_script
 from thinned import thinned
 
+pytestmark = pytest.mark.proof
+
 FOLDER = Path(__file__).parent / "hostile"
 NOBODY = 65534
 USERS = ["own", *(["nobody"] if os.getuid() == 0 else [])]

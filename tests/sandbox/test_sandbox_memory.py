@@ -18,6 +18,8 @@ from quantgraph.market import Moment
 from quantgraph.sandbox import ForkRunner, open_prefix_run
 from quantgraph.state.frames import cut_panels, freeze
 
+pytestmark = pytest.mark.proof
+
 KNOWN, LATER = 7351.062573137, 2918.734619028
 CUT = 40
 """Rows that are known; with 7 columns their 2,240 bytes end inside a page."""

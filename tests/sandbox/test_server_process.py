@@ -24,6 +24,8 @@ from quantgraph.sandbox import ForkRunner
 from quantgraph.sandbox._server import ForkRequest, ServerProcess
 from quantgraph.state.frames import freeze
 
+pytestmark = pytest.mark.proof
+
 
 def test_threads_share_one_fork_server(frames):
     runner = ForkRunner(timeout=20.0)

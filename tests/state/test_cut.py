@@ -22,6 +22,8 @@ from quantgraph.errors import BadFrame
 from quantgraph.market import Moment, sessions
 from quantgraph.state import DataState, Record, View
 
+pytestmark = pytest.mark.proof
+
 PHASES = ("pre_open", "open", "close", "post_close")
 DAYS = sessions("2024-01-02", "2024-01-31")
 CODES = ["000001.SZ", "600000.SH", "600519.SH", "688981.SH"]

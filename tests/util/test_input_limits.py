@@ -28,6 +28,8 @@ from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import OpenAIStub, Reply
 
+pytestmark = pytest.mark.proof
+
 SENTENCE = "000341.SZ，2日均线上穿5日均线买入，下穿卖出，20240102到20240131"
 LONG = "请" * (10_001 - len(SENTENCE)) + SENTENCE
 HALF = "\udcff"

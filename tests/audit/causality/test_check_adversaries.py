@@ -16,6 +16,8 @@ from quantgraph.sandbox import default_runner
 from .zoo.adversaries import ADVERSARIES, AHEAD_OF_EVENTS, BEST_NAME_LAST, HONEST
 from .zoo_panels import WHOLE, market
 
+pytestmark = pytest.mark.proof
+
 WALKED, SAMPLED = (ADVERSARIES, ADVERSARIES) if WHOLE else (ADVERSARIES[::2], ADVERSARIES[1::2])
 
 

@@ -11,6 +11,8 @@ from quantgraph.audit.causality import FunctionTrials, check_causality
 from .zoo import HONEST_FUNCTIONS, LEAKY_FUNCTIONS, UNSEEN_FUNCTIONS
 from .zoo_panels import CUTS, WHOLE, whole_bars
 
+pytestmark = pytest.mark.proof
+
 
 def panel_of(a_share):
     return {name: frame.iloc[:120, :20] for name, frame in whole_bars(a_share).items()}

@@ -11,6 +11,8 @@ from quantgraph.sandbox import default_runner
 from .zoo import HONEST
 from .zoo_panels import CUTS, WHOLE, market
 
+pytestmark = pytest.mark.proof
+
 CELLS = [
     (snippet, panel)
     for number, snippet in enumerate(HONEST)

@@ -20,6 +20,8 @@ from quantgraph.sandbox import default_runner
 from .zoo import LEAKY
 from .zoo_panels import WHOLE, in_suite, market
 
+pytestmark = pytest.mark.proof
+
 TIED = ("flat_days_by_tomorrow", "or_equal_if_it_pays", "unchanged_week_before_a_fall")
 """Snippets whose ties the future decides: a walk takes them for rounding, and decides them without it."""
 

@@ -18,6 +18,8 @@ from quantgraph.sandbox import ForkRunner
 
 from .causality_panels import panel
 
+pytestmark = pytest.mark.proof
+
 DAYS = {"ohlcv": panel(34, 2, gaps=False)}
 EXPECTED = "not causal: the signal of 600000.SH on "
 

@@ -16,6 +16,8 @@ from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences.evaluation import RuleData, rule_readings
 from quantgraph.sentences.phrases import event_of, names_exit, rule_in
 
+pytestmark = pytest.mark.proof
+
 COUNT = 200 if os.environ.get("WHOLE") else 40
 WARM = 80
 """Sessions that no position is compared in: longer than any window."""

@@ -35,6 +35,8 @@ from quantgraph.market import Rulebook
 from quantgraph.market import sessions as sessions_of
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 D = Decimal
 RULES = Rulebook.mainland()
 DAYS = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05", "2024-01-08"])

@@ -20,6 +20,8 @@ from quantgraph.errors import BadOption
 from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 
 def sales(rows, plan, signal=(1,), **options):
     """What is sold: session, price, type and reason; the signal of the first session buys at the second open."""

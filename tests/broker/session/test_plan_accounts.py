@@ -21,6 +21,8 @@ from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
 from quantgraph.state import DataState
 
+pytestmark = pytest.mark.proof
+
 plain = load_script(Path(__file__).parents[1] / "plan_account.py")
 FIELDS = ("open", "high", "low", "close")
 CASH = 3_000_000

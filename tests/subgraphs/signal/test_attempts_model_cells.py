@@ -19,6 +19,8 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.testing import OpenAIStub, Reply
 
+pytestmark = pytest.mark.proof
+
 WINDOW = ("20250401", "20250930")
 ALL = "000016.SH"
 SOME = "600030.SH,600036.SH,600519.SH,601012.SH,601318.SH,688981.SH"

@@ -20,6 +20,8 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import map_to_main_state, map_to_subgraph_state
 from quantgraph.subgraphs.signal._agents import as_params
 
+pytestmark = pytest.mark.proof
+
 THREAD = {"configurable": {"thread_id": "t"}}
 FIRST = "000341.SZ，收盘价上穿20日均线买入，下穿卖出，2025年1月到6月"
 

@@ -11,6 +11,8 @@ from quantgraph.market import Moment, session_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal._attempts import IDIOMS, idioms_for
 
+pytestmark = pytest.mark.proof
+
 CODES = ("000341.SZ", "000342.SZ", "000343.SZ")
 WINDOW = ("20240102", "20240628")
 PRELUDE = """\

@@ -12,6 +12,8 @@ from states import flat
 from quantgraph.subgraphs.signal._proof import closing_words_finding
 from quantgraph.subgraphs.signal._send_backs import MAX_GENERATIONS
 
+pytestmark = pytest.mark.proof
+
 CROSS = "收盘价上穿20日均线买入，下穿卖出"
 RULE = """\
 close = snapshot["ohlcv"]["close"]

@@ -20,6 +20,8 @@ from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
 
+pytestmark = pytest.mark.proof
+
 THREAD = {"configurable": {"thread_id": "t"}}
 ZH = "000341.SZ，收盘价上穿5日均线买入，下穿卖出，2024年1月到2月"
 EN = "000341.SZ: buy when the close crosses above its 5-day SMA, sell when it crosses below, 20240102 to 20240229"

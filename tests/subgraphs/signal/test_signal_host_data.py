@@ -21,6 +21,8 @@ from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import Groups, replace_groups
 from quantgraph.subgraphs.signal import SignalSubgraphState, map_to_main_state, map_to_subgraph_state
 
+pytestmark = pytest.mark.proof
+
 RULE = "buy when the 2-day average crosses above the 5-day average, sell when it crosses below"
 DAYS = pd.bdate_range("2023-11-01", "2024-03-29")
 """Also days that are no sessions of the sample."""

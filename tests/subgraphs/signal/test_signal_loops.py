@@ -19,6 +19,8 @@ from quantgraph.sandbox import CodeResult
 from quantgraph.subgraphs.signal._updates import answer_update, initial_state
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
+pytestmark = pytest.mark.proof
+
 STEPS = 120
 """More than any run here takes; the default limit is 10,007."""
 

@@ -24,6 +24,8 @@ from quantgraph.settings import load_settings
 from quantgraph.state import DataState
 from quantgraph.tools import ToolContext
 
+pytestmark = pytest.mark.proof
+
 
 class Watched:
     """A runner that counts, and is switched off at its n-th run."""

@@ -16,6 +16,8 @@ from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
+pytestmark = pytest.mark.proof
+
 INDEX, STOCK, OTHER = "000016.SH", "600519.SH", "601318.SH"
 SENTENCE = f"{INDEX} closes above its 20-day average: buy {STOCK}, sell when it closes below, 2025-03-03 to 2025-10-31"
 SPAN = {

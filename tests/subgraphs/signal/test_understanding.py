@@ -19,6 +19,8 @@ from quantgraph.subgraphs.signal import create_signal_subgraph
 from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
+pytestmark = pytest.mark.proof
+
 THREAD = {"configurable": {"thread_id": "t"}}
 
 
