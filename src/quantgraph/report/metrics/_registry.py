@@ -1,17 +1,19 @@
-"""Each number of the report in one row: its formula, its words in both languages, and how it is shown.
+"""Each number of the report: its formula here, its words in both languages and how it is shown in its row.
 
 The summary, ``result.json``, the terminal, the page, the comparison of runs and ``docs/metrics.md`` read
-:data:`METRICS`. A new number is a row here.
+:data:`METRICS`. A new number is a row of ``metrics.csv`` and its formula.
 """
 
 from __future__ import annotations
 
+import csv
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -345,274 +347,64 @@ def ex_dates(track: Track) -> dict[str, Any] | None:
     }
 
 
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        "final_value",
-        lambda track: float(track.values.iloc[-1]),
-        zh="期末资产：最后一个交易日的现金加持仓市值",
-        en="final value: cash and stocks at the last session's mark",
-        format="money",
+_FORMULAS: Mapping[str, Formula] = {
+    "final_value": lambda track: float(track.values.iloc[-1]),
+    "return": lambda track: float(track.values.iloc[-1] / track.values.iloc[0] - 1),
+    "max_drawdown": lambda track: float((track.values / track.values.cummax() - 1).min()),
+    "drawdown": drawdown_dates,
+    "annual_return": _of_values(annual_return, yearly=True),
+    "volatility": _of_returns(volatility, yearly=True),
+    "sharpe": _of_returns(sharpe_ratio, yearly=True),
+    "sortino": _of_returns(sortino_ratio, yearly=True),
+    "calmar": _of_values(calmar_ratio, yearly=True),
+    "recovery_factor": _of_values(recovery_factor),
+    "time_under_water": _of_values(time_under_water),
+    "best_month": _of_values(lambda values: float(months_of(values).max())),
+    "worst_month": _of_values(lambda values: float(months_of(values).min())),
+    "winning_months": _of_values(lambda values: float((months_of(values) > 0).mean())),
+    "value_at_risk": _of_returns(value_at_risk),
+    "expected_shortfall": _of_returns(expected_shortfall),
+    "skewness": _of_returns(lambda returns: float(np.asarray(returns.skew(), dtype=np.float64))),
+    "kurtosis": _of_returns(lambda returns: float(np.asarray(returns.kurt(), dtype=np.float64))),
+    "tracking_error": _against(tracking_error),
+    "information_ratio": _against(information_ratio),
+    "beta": _against(beta, yearly=False),
+    "alpha": _against(alpha),
+    "trades": lambda track: int(track.run.total("fills")),
+    "rejections": lambda track: int(track.run.total("rejections")),
+    "rejections_by_reason": lambda track: rejection_counts(track.run.orders),
+    "buys_not_followed_by_reason": lambda track: track.run.unfollowed,
+    "buys_not_followed": lambda track: (
+        None if track.run.unfollowed is None else sum(track.run.unfollowed.values())
     ),
-    Metric(
-        "return",
-        lambda track: float(track.values.iloc[-1] / track.values.iloc[0] - 1),
-        zh="收益：期末资产 ÷ 初始资金 − 1",
-        en="return: final value / initial cash - 1",
-        format="percent",
-    ),
-    Metric(
-        "max_drawdown",
-        lambda track: float((track.values / track.values.cummax() - 1).min()),
-        zh="最大回撤：min(资产 ÷ 此前最高 − 1)",
-        en="max drawdown: min(value / highest so far - 1)",
-        format="percent",
-        below="calmar",
-    ),
-    Metric("drawdown", drawdown_dates),
-    Metric(
-        "annual_return",
-        _of_values(annual_return, yearly=True),
-        zh="年化收益：(期末 ÷ 期初)^(252 ÷ 交易日数) − 1",
-        en="annual return: (final / initial) ^ (252 / sessions) - 1",
-        format="percent",
-    ),
-    Metric(
-        "volatility",
-        _of_returns(volatility, yearly=True),
-        zh="年化波动：日收益标准差（ddof 1）× √252",
-        en="volatility: deviation of daily returns (ddof 1) x root of 252",
-        format="percent",
-    ),
-    Metric(
-        "sharpe",
-        _of_returns(sharpe_ratio, yearly=True),
-        zh="夏普比率：日收益均值 ÷ 标准差 × √252，无风险利率 0",
-        en="Sharpe ratio: mean of daily returns / deviation x root of 252, riskless rate 0",
-    ),
-    Metric(
-        "sortino",
-        _of_returns(sortino_ratio, yearly=True),
-        zh="索提诺比率：日收益均值 ÷ 亏损的均方根 × √252",
-        en="Sortino ratio: mean of daily returns / root mean square of losses x root of 252",
-        on_terminal=False,
-    ),
-    Metric(
-        "calmar",
-        _of_values(calmar_ratio, yearly=True),
-        zh="卡玛比率：年化收益 ÷ |最大回撤|",
-        en="Calmar ratio: annual return / |max drawdown|",
-        on_terminal=False,
-    ),
-    Metric(
-        "recovery_factor",
-        _of_values(recovery_factor),
-        zh="恢复因子：收益 ÷ |最大回撤|",
-        en="recovery factor: return / |max drawdown|",
-        on_terminal=False,
-    ),
-    Metric(
-        "time_under_water",
-        _of_values(time_under_water),
-        zh="最长水下时间：从高点到再次达到它的最多交易日数",
-        en="time under water: most sessions from a peak until it is reached again",
-        format="count",
-        on_terminal=False,
-    ),
-    Metric(
-        "best_month",
-        _of_values(lambda values: float(months_of(values).max())),
-        zh="最好的月份：月收益的最大值",
-        en="best month: highest return of a calendar month",
-        format="percent",
-        on_terminal=False,
-    ),
-    Metric(
-        "worst_month",
-        _of_values(lambda values: float(months_of(values).min())),
-        zh="最差的月份：月收益的最小值",
-        en="worst month: lowest return of a calendar month",
-        format="percent",
-        on_terminal=False,
-    ),
-    Metric(
-        "winning_months",
-        _of_values(lambda values: float((months_of(values) > 0).mean())),
-        zh="盈利月份占比：收益大于 0 的月份 ÷ 全部月份",
-        en="winning months: months with a return above 0 / months",
-        format="share",
-        on_terminal=False,
-    ),
-    Metric(
-        "value_at_risk",
-        _of_returns(value_at_risk),
-        zh="在险价值 (VaR)：日收益的 5% 分位",
-        en="value at risk (VaR): 5 % quantile of daily returns",
-        format="percent",
-        on_terminal=False,
-    ),
-    Metric(
-        "expected_shortfall",
-        _of_returns(expected_shortfall),
-        zh="预期亏损 (CVaR)：不高于 VaR 的日收益的均值",
-        en="expected shortfall (CVaR): mean of daily returns at or below VaR",
-        format="percent",
-        on_terminal=False,
-    ),
-    Metric(
-        "skewness",
-        _of_returns(lambda returns: float(np.asarray(returns.skew(), dtype=np.float64))),
-        zh="偏度：日收益的三阶标准矩，无偏",
-        en="skewness: third standardised moment of daily returns, unbiased",
-        on_terminal=False,
-    ),
-    Metric(
-        "kurtosis",
-        _of_returns(lambda returns: float(np.asarray(returns.kurt(), dtype=np.float64))),
-        zh="超额峰度：日收益的四阶标准矩 − 3，无偏",
-        en="excess kurtosis: fourth standardised moment of daily returns - 3, unbiased",
-        on_terminal=False,
-    ),
-    Metric(
-        "tracking_error",
-        _against(tracking_error),
-        zh="跟踪误差：账户与它的日收益之差的标准差 × √252",
-        en="tracking error: deviation of the difference x root of 252",
-        format="percent",
-        of="benchmark",
-        on_terminal=False,
-    ),
-    Metric(
-        "information_ratio",
-        _against(information_ratio),
-        zh="信息比率：账户与它的日收益之差：均值 ÷ 标准差 × √252",
-        en="information ratio: mean of the difference / its deviation x root of 252",
-        of="benchmark",
-        on_terminal=False,
-    ),
-    Metric(
-        "beta",
-        _against(beta, yearly=False),
-        zh="贝塔：账户与它的协方差 ÷ 它的方差",
-        en="beta: covariance with it / its variance",
-        of="benchmark",
-        on_terminal=False,
-    ),
-    Metric(
-        "alpha",
-        _against(alpha),
-        zh="阿尔法：（账户均值 − 贝塔 × 它的均值）× 252",
-        en="alpha: (mean - beta x its mean) x 252",
-        format="percent",
-        of="benchmark",
-        on_terminal=False,
-    ),
-    Metric(
-        "trades",
-        lambda track: int(track.run.total("fills")),
-        zh="成交笔数：账本中的成交",
-        en="fills: fills in the ledger",
-        format="count",
-        of="account",
-        on_terminal=False,
-    ),
-    Metric(
-        "rejections",
-        lambda track: int(track.run.total("rejections")),
-        zh="被拒委托：被拒绝或被成交量上限截断的委托",
-        en="refused orders: orders refused, or cut by the volume cap",
-        format="count",
-        of="account",
-        on_terminal=False,
-    ),
-    Metric("rejections_by_reason", lambda track: rejection_counts(track.run.orders), of="account"),
-    Metric("buys_not_followed_by_reason", lambda track: track.run.unfollowed, of="account"),
-    Metric(
-        "buys_not_followed",
-        lambda track: None if track.run.unfollowed is None else sum(track.run.unfollowed.values()),
-        zh="没有下单的买入信号：资金不够一手、持仓数已满、等新信号，或计划当天不买",
-        en="buy signals without an order: no cash for a lot, no free position, awaiting a new one, not then",
-        format="count",
-        of="account",
-        on_terminal=False,
-    ),
-    Metric(
-        "win_rate",
-        _win_rate,
-        zh="胜率：盈利的卖出 ÷ 全部卖出，含双边费用",
-        en="win rate: closed trades with a profit / closed trades, costs of both sides included",
-        format="share",
-        of="account",
-        below="round_trips",
-    ),
-    Metric(
-        "realised",
-        lambda track: round(track.run.total("realised"), 2),
-        zh="平仓盈亏：卖出所得 − 平均成本，含费用",
-        en="profit of closed trades: proceeds - average cost, costs included",
-        format="money",
-        of="account",
-        on_terminal=False,
-        below="average_holding",
-    ),
-    Metric(
-        "round_trips",
-        lambda track: track.run.round_trips["round_trips"],
-        zh="平仓次数：卖出笔数，按平均成本",
-        en="closed trades: sales, at average cost",
-        format="count",
-        of="account",
-        on_terminal=False,
-    ),
-    Metric(
-        "profit_factor",
-        lambda track: track.run.round_trips["profit_factor"],
-        zh="盈亏比：盈利之和 ÷ 亏损之和",
-        en="profit factor: sum of profits / sum of losses",
-        of="account",
-        on_terminal=False,
-    ),
-    Metric(
-        "average_holding",
-        lambda track: track.run.round_trips["average_holding"],
-        zh="平均持有天数：从首次买入到卖出的交易日数的均值",
-        en="mean sessions held: sessions from first purchase to sale",
-        format="days",
-        of="account",
-        on_terminal=False,
-    ),
-    Metric(
-        "turnover",
-        lambda track: track.run.total("traded") / track.run.days["value"].mean(),
-        zh="换手：成交额之和 ÷ 平均资产",
-        en="turnover: traded notional / mean value",
-        format="times",
-        of="account",
-    ),
-    Metric(
-        "exposure",
-        lambda track: (track.run.days["stocks"] / track.run.days["value"]).mean(),
-        zh="平均仓位：持仓市值 ÷ 资产的均值",
-        en="invested share: mean of stocks / value",
-        format="share",
-        of="account",
-    ),
-    Metric(
-        "largest_weight",
-        lambda track: (track.run.days["largest"] / track.run.days["value"]).max(),
-        zh="最大单一持仓：单只股票占资产的最大比例",
-        en="largest weight: largest share of one stock in the value",
-        format="share",
-        of="account",
-    ),
-    Metric(
-        "dividends",
-        lambda track: round(track.run.total("dividends"), 2),
-        zh="分红：到账的现金分红",
-        en="dividends: cash dividends earned",
-        format="money",
-        of="account",
-    ),
-    Metric("ex_dates", ex_dates, of="account"),
-    Metric("costs", lambda track: track.run.costs, of="account"),
-)
+    "win_rate": _win_rate,
+    "realised": lambda track: round(track.run.total("realised"), 2),
+    "round_trips": lambda track: track.run.round_trips["round_trips"],
+    "profit_factor": lambda track: track.run.round_trips["profit_factor"],
+    "average_holding": lambda track: track.run.round_trips["average_holding"],
+    "turnover": lambda track: track.run.total("traded") / track.run.days["value"].mean(),
+    "exposure": lambda track: (track.run.days["stocks"] / track.run.days["value"]).mean(),
+    "largest_weight": lambda track: (track.run.days["largest"] / track.run.days["value"]).max(),
+    "dividends": lambda track: round(track.run.total("dividends"), 2),
+    "ex_dates": ex_dates,
+    "costs": lambda track: track.run.costs,
+}
+"""By name; a number's words and how it is shown are its row of ``metrics.csv``."""
+
+
+def _metric(row: Mapping[str, str]) -> Metric:
+    return Metric(
+        row["name"],
+        _FORMULAS[row["name"]],
+        zh=row["zh"],
+        en=row["en"],
+        format=cast("Format", row["format"]),
+        of=cast("Owner", row["of"]),
+        on_terminal=bool(row["terminal"]),
+        below=row["below"],
+    )
+
+
+with (Path(__file__).parent / "metrics.csv").open(encoding="utf-8", newline="") as _rows:
+    METRICS: tuple[Metric, ...] = tuple(map(_metric, csv.DictReader(_rows)))
 """The parts of the account, of its benchmark and of an index, in the order of the result."""
