@@ -38,7 +38,7 @@ def a_share() -> Bars:
         code: made["close"][code].dropna().shift(1) / made["pre_close"][code].dropna()
         for code in made["close"]
     }
-    factor = pd.DataFrame(steps).fillna(1.0).cumprod().reindex(made["close"].index).ffill()
+    factor = pd.DataFrame(steps).fillna(1.0).cumprod().reindex(made["close"].index).ffill().round(10)
     made |= {f"adj_{name}": made[name] * factor for name in ("high", "low", "close")}
     levels = {}
     for path in sorted(folder.glob("index_daily*.json")):

@@ -28,13 +28,14 @@ class CommandGroup(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - typer's signature
         """The names as help and completion list them."""
-        return [name for names in GROUPS.values() for name in names]
+        return [name for names in GROUPS.values() for name in names if name in self.commands]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - typer's signature
         """A section a group; the first sentence of each command, whole."""
         for title, names in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, first_sentence(self.commands[name].help)) for name in names])
+                there = [(name, self.commands[name]) for name in names if name in self.commands]
+                formatter.write_dl([(name, first_sentence(command.help)) for name, command in there])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As typer does; of a name that has become another, say so."""

@@ -58,6 +58,7 @@ from quantgraph.cli._plan import (
     TrailingStop,
     plan_of,
 )
+from quantgraph.cli._rule import Entry, Exit, strategy_of
 from quantgraph.cli._run import (
     DeciderOptions,
     DeciderPlace,
@@ -143,6 +144,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
             rich_help_panel=_STRATEGY,
         ),
     ] = None,
+    entry: Entry = None,
+    leave: Exit = None,
     source: Source = None,
     start: Start = None,
     end: End = None,
@@ -251,7 +254,8 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug), quick_imports():
         facts = [*(table or ()), *([f"unexplained={unexplained}"] if unexplained else ())]
         settings = with_tables(settings_with(budget, session_budget), facts)
-        question, shown_in = _sentence(question, strategy, sentence)
+        traded = strategy_of(entry, leave, question, strategy)
+        question, shown_in = _sentence(question, entry, strategy, sentence)
         _check_at_once(shown_in, model, settings)
         own = open_own(source, settings, symbols, sentence=shown_in, asks=not headless)
         settings, symbols = own.settings, own.symbols
@@ -287,7 +291,7 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         live = replace(shown.live, settings=settings)
         shown.result = run_strategy(
             replace(spec, rules=rules, plan=plan),
-            strategy=strategy,
+            strategy=traded,
             source=own.source or source,
             decider=made,
             model=model,
@@ -296,11 +300,15 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         )
 
 
-def _sentence(question: str | None, strategy: Path | None, sentence: str | None) -> tuple[str, str]:
-    """The sentence, and the text that sets the language: without a sentence the file's docstring."""
+def _sentence(
+    question: str | None, entry: str | None, strategy: Path | None, sentence: str | None
+) -> tuple[str, str]:
+    """The sentence, and the text that sets the language: without a sentence the rule or the docstring."""
     if strategy is None:
         if sentence is not None:
             raise BadOption("--said needs --strategy FILE.py", parameter="said")
+        if entry is not None:
+            return "", entry
         if question is None:
             raise BadOption("missing argument 'SENTENCE' (help: quantgraph run --help)")
         return question, question

@@ -175,9 +175,9 @@ def proof_text(causality: Mapping[str, Any] | None, language: Language) -> str:
     """The result of the look-ahead check in a sentence; empty without one."""
     if not causality:
         return ""
-    if not causality["causal"]:
-        return str(causality["text"])
     coverage = causality["coverage"]
+    if not causality["causal"] or coverage["method"] == "construction":
+        return str(causality["text"])
     part, whole = coverage["proved"], coverage["sessions"]
     if coverage["method"] == "sampled":
         return say(

@@ -152,7 +152,7 @@ def save_outputs(folder: Path, question: str, state: Mapping[str, Any], store: D
     strategy, summary = strategy_of(state), state.get("summary") or {}
     saved: dict[str, Any] = {"strategy": None, "signal": None}
     if strategy and state.get("signal_ready"):
-        if (request_of(state)["own"] or {"kind": "file"})["kind"] == "file":
+        if (request_of(state)["own"] or {"kind": "file"})["kind"] in {"file", "rule"}:
             saved["strategy"] = _save_strategy(folder / "strategy.py", strategy, question)
         signal = store.snapshot(state["data_ref"])["signal"][strategy["name"]]
         saved["signal"] = _save_signal(folder / "signal.parquet", strategy["name"], signal)

@@ -25,7 +25,9 @@ from quantgraph.audit.causality import (
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
+from quantgraph.rules import Rule
 from quantgraph.runs._outputs import StrategyFile, read_strategy
+from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal, rule_in
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
 from quantgraph.runs.verification._verification import signal_of_cells, strategy_data
 from quantgraph.runtime import OpenResources, Resources, open_resources
@@ -35,8 +37,8 @@ from quantgraph.state.frames import freeze
 from quantgraph.subgraphs.signal import words_in
 from quantgraph.tools import read_window
 
-Strategy = pd.DataFrame | Callable[[Any], Any] | Path | str
-"""A signal frame, a function ``panels -> signal``, or a file in the form of a run's ``strategy.py``."""
+Strategy = pd.DataFrame | Callable[[Any], Any] | Path | str | Rule
+"""A signal frame, a function ``panels -> signal``, a file like a run's ``strategy.py``, or a rule."""
 
 _NAME = "yours"
 _EARLIER = (250, 500, 1000)
@@ -51,7 +53,7 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
     """
     if isinstance(strategy, str):
         strategy = Path(strategy)
-    if not (isinstance(strategy, pd.DataFrame | Path) or callable(strategy)):
+    if not (isinstance(strategy, pd.DataFrame | Path | Rule) or callable(strategy)):
         raise BadOption(
             f"strategy must be a signal frame, a function or the path of a file, not {strategy!r:.60}",
             parameter="strategy",
@@ -65,6 +67,10 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
         return _of_frame(spec, strategy, market)
     market = open_for(spec, resources.source, settings)
     opened = open_resources(replace(resources, settings=settings, source=market, ledger=None, recorder=None))
+    if isinstance(strategy, Path) and not spec.question:  # with a sentence, the code is compared with it
+        strategy = rule_in(read_strategy(strategy)) or strategy
+    if isinstance(strategy, Rule):
+        return _of_rule(spec, strategy, opened)
     code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)
     return _of_code(spec, code, opened)
 
@@ -168,11 +174,14 @@ class _Request:
         return span[span < self.sessions[0]]
 
     def view(self, file: StrategyFile, before: int) -> View:
+        """All that is known of the data."""
+        return self.store(file, before).view(Moment(self.market.sessions()[-1]))
+
+    def store(self, file: StrategyFile, before: int) -> DataState:
         """The data of the window and of at most so many sessions before it."""
         first = (self.before[-before:] if before else self.before[:0]).append(self.sessions)[0]
         names = {"symbols": self.listed, "indices": self.indices}
-        store = strategy_data(file, self.market, start=f"{first:%Y%m%d}", end=self.end, **names)
-        return store.view(Moment(self.market.sessions()[-1]))
+        return strategy_data(file, self.market, start=f"{first:%Y%m%d}", end=self.end, **names)
 
 
 def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
@@ -213,6 +222,17 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
     symbols = request.trade if set(request.listed) == set(whole.columns) else ()
     spec = replace(spec, symbols=symbols, start=request.start, end=request.end)
     return _with(spec, own, whole, request.sessions, about=code.file.about)
+
+
+def _of_rule(spec: RunSpec, rule: Rule, opened: OpenResources) -> RunSpec:
+    codes = (*spec.symbols, *rule.watched) if spec.symbols else ()
+    request = _Request.of(replace(spec, symbols=codes), "", opened.source)
+    request = replace(request, indices=rule.indices)
+    store = request.store(file_of(rule), max(rule.lookback, EARLIER))
+    own, signal = own_signal(rule, store, request.sessions[0], opened, language_of(spec.question))
+    traded, _ = _window(opened.source, ",".join(spec.symbols) or "ALL", request.start, request.end)
+    spec = replace(spec, start=request.start, end=request.end)
+    return _with(spec, own, signal[list(traded)], request.sessions)
 
 
 def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
@@ -263,6 +283,7 @@ def _title(own: OwnSignal, about: str) -> str:
             language, zh=f"自有函数 {own.origin}（未密封）", en=f"own function {own.origin} (unsealed)"
         ),
         "file": say(language, zh=f"自有代码 {own.origin}", en=f"own code {own.origin}"),
+        "rule": say(language, zh="规则", en="rule"),
     }[own.kind]
     return what + (say(language, zh="：", en=": ") + about if about else "")
 

@@ -30,7 +30,8 @@ class OwnSignal:
     Attributes
     ----------
     kind
-        ``frame``: not proved; ``function``: proved, with the caller's rights; ``file``: proved and sealed.
+        ``frame``: not proved; ``function``: proved, with the caller's rights; ``file``: proved and sealed;
+        ``rule``: causal by construction.
     name, origin
         Of the signal, and of the function or the file.
     cells, code_hash
@@ -43,7 +44,7 @@ class OwnSignal:
         The verdict on its causality, sessions that a row needs, and the first of them; None if not known.
     """
 
-    kind: Literal["frame", "function", "file"]
+    kind: Literal["frame", "function", "file", "rule"]
     name: str
     origin: str = ""
     cells: tuple[str, ...] = ()

@@ -205,6 +205,15 @@ def test_a_question_is_answered_by_a_call_that_names_it(handler):
     assert changed["question"]["id"] != understood["question"]["id"]
 
 
+def test_a_rule_runs_in_place_of_code_and_needs_no_proof(handler):
+    window = {"symbols": "000341.SZ", "start": "20250102", "end": "20250630"}
+    done = call(handler, "run", rule={"entry": "close > sma(close, 20)", "exit": "rsi() > 70"}, **window)
+    assert done["state"] == "done"
+    assert any("causal by construction" in line for line in done["text"])
+    wrong = call(handler, "run", rule={"entry": "clos > 1"}, **window)
+    assert "did you mean 'close'" in wrong["error"]
+
+
 def test_what_cannot_be_done_is_asked_about_and_never_dropped(handler):
     asks = call(
         handler, "understand", sentence="000341.SZ, 2025: short it with 3x leverage when RSI is above 70"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.json_schema import WithJsonSchema
@@ -23,6 +23,7 @@ from quantgraph.integrations.mcp._research_answers import (
     TradesAnswer,
 )
 from quantgraph.llm.messages import typed_args
+from quantgraph.rules import Rule
 from quantgraph.subgraphs.signal import plain_plan
 from quantgraph.tools.mcp import ServedTool
 
@@ -123,6 +124,11 @@ class _Run(_Understand):
     plan: dict[str, Any] = Field(default_factory=dict, description="as understand takes it")
     code: str = Field(
         "", max_length=MOST_CODE, description="the signal's code, see audit; best with the sentence"
+    )
+    rule: dict[Literal["entry", "exit"], str] = Field(
+        default_factory=dict,
+        description='a rule in place of code: {"entry": "cross_up(sma(close, 5), sma(close, 20))", '
+        '"exit": "rsi() > 70"}; needs no proof. A refusal says what the language has',
     )
     stop: bool = Field(False, description="with run: true stops it at its next step; it can be gone on with")
 
@@ -273,7 +279,12 @@ def checked_args(name: str, args: Mapping[str, Any]) -> Any:
     if isinstance(checked, _Understand):
         _check_plan(checked.plan)
         checked.plan = plain_plan(checked.plan)
-    for key, value in checked.model_dump(exclude={"plan", "offset", "limit", "stop", "script"}).items():
+    if isinstance(checked, _Run) and checked.rule:  # its cell is known as that of a rule
+        rule, checked.rule = Rule.read(checked.rule.get("entry", ""), checked.rule.get("exit")), {}
+        checked.code = rule.cell("rule")
+    for key, value in checked.model_dump(
+        exclude={"plan", "offset", "limit", "stop", "script", "rule"}
+    ).items():
         for text in value if isinstance(value, list) else [value]:
             check_text(text, key)
     if len(getattr(checked, "code", "").encode()) > MOST_CODE:

@@ -48,9 +48,9 @@ from quantgraph.subgraphs.signal.understanding import (
 
 def own_words(own: Mapping[str, Any], user_language: Language) -> str:
     """Return the name of a caller's signal."""
-    zh = {"frame": "自有信号", "function": "自有函数", "file": "自有代码"}[own["kind"]]
-    en = {"frame": "own signal", "function": "own function", "file": "own code"}[own["kind"]]
-    return f"{say(user_language, zh=zh, en=en)} {own['origin']}".rstrip()
+    zh = {"frame": "自有信号", "function": "自有函数", "file": "自有代码", "rule": ""}[own["kind"]]
+    en = {"frame": "own signal", "function": "own function", "file": "own code", "rule": ""}[own["kind"]]
+    return f"{say(user_language, zh=zh, en=en)} {own['origin']}".strip()
 
 
 def read_own(reading: Reading) -> Reading:

@@ -1,0 +1,145 @@
+"""A rule: when to buy and when to sell, read from two expressions, computed and written as a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from quantgraph._util.texts import Language
+from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.rules import _formulas
+from quantgraph.rules._code import lines_of, write_cell
+from quantgraph.rules._parse import read_condition
+from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
+from quantgraph.rules._words import describe
+
+
+@dataclass(frozen=True)
+class Rule:
+    """An entry and an exit.
+
+    Every node looks back only, so a signal is causal by construction: that of a session never changes with
+    later data. The exit wins where both hold, and never opens a short.
+
+    Raises
+    ------
+    BadOption
+        If they are the same, or one is no condition.
+    """
+
+    entry: Node
+    exit: Node
+
+    def __post_init__(self) -> None:
+        if self.entry == self.exit:
+            raise BadOption(
+                f"entry and exit are the same, {expression(self.entry):.80}: it would buy what it sells",
+                parameter="exit",
+            )
+
+    @classmethod
+    def read(cls, entry: str, exit: str | None = None) -> Rule:  # noqa: A002 - the field's word
+        """Read two expressions; without an exit nothing is sold by the rule."""
+        left = read_condition(exit, "exit") if exit else make("never")
+        return cls(read_condition(entry, "entry"), left)
+
+    @property
+    def expressions(self) -> tuple[str, str]:
+        """Entry and exit as they are read."""
+        return expression(self.entry), expression(self.exit)
+
+    @property
+    def hash(self) -> str:
+        """What identifies the rule, however it was spelt."""
+        return tree_hash(self.entry, self.exit)
+
+    @property
+    def lookback(self) -> int:
+        """Sessions before today's that it needs to be known."""
+        return max(lookback(self.entry), lookback(self.exit))
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        """Codes of other securities that it reads."""
+        return tuple(dict.fromkeys(str(each.args[0]) for each in self._nodes() if each.name == "of"))
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Codes of indices that it reads."""
+        return tuple(dict.fromkeys(str(each.args[0]) for each in self._nodes() if each.name == "index"))
+
+    def words(self, language: Language) -> tuple[str, str]:
+        """When it buys and when it sells, in words."""
+        return describe(self.entry, language), describe(self.exit, language)
+
+    def edited(self, side: str, path: Sequence[int], arg: Node | float | str) -> Rule:
+        """The rule with one argument of a side replaced, found by positions."""
+        changed = {"entry": self.entry, "exit": self.exit}
+        return Rule(**{**changed, side: edited(changed[side], path, arg)})
+
+    def cell(self, signal: str) -> str:
+        """Python of one cell, which hands its signal over under a name."""
+        buys, sells = self.words("en")
+        about = (
+            f"Buy: {buys}",
+            f"Sell: {sells}",
+            f"entry: {self.expressions[0]}",
+            f"exit: {self.expressions[1]}",
+        )
+        return write_cell({"entry": self.entry, "leave": self.exit}, signal, about)
+
+    def _nodes(self) -> Iterator[Node]:
+        return walk(self.entry, self.exit)
+
+
+class RuleData:
+    """The data of a commit or a view, on which rules are computed; what rules share is computed once."""
+
+    def __init__(self, panels: Any) -> None:
+        self._panels = panels
+        self._scope = {**vars(_formulas), "snapshot": panels}
+        self._known: dict[str, Any] = {}
+
+    def signal(self, rule: Rule) -> pd.DataFrame:
+        """Return a rule's signal, sessions x securities: 1 to buy, -1 to sell, 0, NaN where it is unknown.
+
+        Raises
+        ------
+        UnknownField, UnknownSymbol
+            If the data lack a field, a security or an index of the rule.
+        """
+        names = self._values({"entry": rule.entry, "leave": rule.exit})
+        signal: pd.DataFrame = _formulas.signal_of(names["entry"], names["leave"], names["traded"])
+        return signal
+
+    def value(self, node: Node) -> pd.DataFrame:
+        """Return a node's value, sessions x securities; prices on the basis on which they compare."""
+        names = self._values({"value": node})
+        value: pd.DataFrame = _formulas.on_calendar(names["value"], names["traded"])
+        return value
+
+    def _values(self, roots: dict[str, Node]) -> dict[str, Any]:
+        names: dict[str, Any] = {}
+        for node in walk(*roots.values()):
+            if node.name in WATCHED:
+                self._check_code(node.name, str(node.args[0]))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for line in lines_of(roots):
+                if line.key not in self._known:
+                    self._known[line.key] = self._run(line.code, names)
+                names[line.name] = self._known[line.key]
+        return names
+
+    def _run(self, code: str, names: dict[str, Any]) -> Any:
+        # The code is written from a checked tree of a closed list of names, and is that of its cell.
+        return eval(code, self._scope, names)  # noqa: S307
+
+    def _check_code(self, kind: str, code: str) -> None:
+        there = self._panels["index" if kind == "index" else "ohlcv"].get("close", pd.DataFrame())
+        if code not in there:
+            what = "levels of the index" if kind == "index" else "prices of"
+            raise UnknownSymbol(f"the data have no {what} {code}, which the rule reads", symbols=(code,))

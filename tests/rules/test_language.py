@@ -1,0 +1,185 @@
+"""The language: what is read, what is refused and how, units, words, edits."""
+
+import pytest
+
+from quantgraph.errors import BadOption
+from quantgraph.rules import ROWS, Node, Rule, describe, expression, make, read_condition
+from quantgraph.rules._tree import MOST_DEPTH, lookback
+
+EXPRESSIONS = {
+    "cross_up(sma(close, 5), sma(close, 20)) and not volume < sma(volume, 20)": (
+        "收盘价的5日均线上穿收盘价的20日均线，且非(成交量 < 成交量的20日均线)",
+        "the 5-day average of the close crosses above the 20-day average of the close and not (volume < the "
+        "20-day average of volume)",
+    ),
+    "rank(change(close, 20)) <= 10": (
+        "收盘价的20日涨幅从大到小的名次 ≤ 10",
+        "the place by the 20-day change of the close ≤ 10",
+    ),
+    'index("000300.SH", close > sma(close, 60))': (
+        "000300.SH的（收盘价 > 收盘价的60日均线）",
+        "000300.SH's (the close > the 60-day average of the close)",
+    ),
+    "weekday() == 5": ("星期几 = 5", "the weekday = 5"),
+    "streak(close < open, 3)": ("连续3日(收盘价 < 开盘价)", "(the close < the open), 3 sessions in a row"),
+    "within(cross_up(dif(12, 26), dea(12, 26, 9)), 3)": (
+        "最近3日内有过DIF(12,26)上穿DEA(12,26,9)",
+        "DIF(12,26) crosses above DEA(12,26,9) within the last 3 sessions",
+    ),
+    "change(close, 5) < -0.03": ("收盘价的5日涨幅 < -3%", "the 5-day change of the close < -3%"),
+    'nth("month") == 1 or close > 12.5': (
+        "(当月第几个交易日 = 1)，或(收盘价 > 12.5)",
+        "(the session's number in its month = 1) or (the close > 12.5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_an_expression_is_read_back_and_put_in_words(text):
+    node = read_condition(text)
+    assert expression(node) == text
+    assert (describe(node, "zh"), describe(node, "en")) == EXPRESSIONS[text]
+
+
+@pytest.mark.parametrize(
+    ("spelt", "same"),
+    [
+        ("20 < rsi() < 30", "20 < rsi(14) and rsi(14) < 30"),
+        ("cross_up(dif(), dea())", "cross_up(dif(12, 26), dea(12, 26, 9))"),
+        ("rsi(n=6) > +70", "rsi(6) > 70"),
+        ("sma(close,n=5)>\n sma(close,20)", "sma(close, 5) > sma(close, 20)"),
+        ("(close - open) / open > 0.5", "(close - open) / open > 0.5"),
+        ("close - (open - low) > 0", "close - (open - low) > 0"),
+        ("-change(close) > 2 * (0.1 + 0.2)", "-change(close, 1) > 2 * (0.1 + 0.2)"),
+        ("(close > open) == 1 or never", None),
+        ("not (close > open or close > low)", "not (close > open or close > low)"),
+        ("close > open and (close > low or close > high)", "close > open and (close > low or close > high)"),
+    ],
+)
+def test_spellings_of_one_tree_are_one_expression(spelt, same):
+    if same is None:
+        with pytest.raises(BadOption, match="a condition is joined by and, or, not"):
+            read_condition(spelt)
+        return
+    assert expression(read_condition(spelt)) == same
+    assert read_condition(same) == read_condition(spelt)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("close & open > 1", "& is written and"),
+        ("(close > 1) | (open > 1)", "| is written or"),
+        ("~(close > 1)", "~ is written not"),
+        ("close[-1] > 2", "ago(x, n), not x[-n]"),
+        ("close.shift(1) > 2", 'of("CODE", value)'),
+        ("lambda: 1", "lambda: 1 is no part of the language"),
+        ("f'{close}' > 1", "is no part of the language"),
+        ("[x for x in close]", "is no part of the language"),
+        ("volum > 3", "'volum' is no name of the language; did you mean 'volume'? (column 1)"),
+        ("close > smaa(close, 5)", "did you mean 'sma'? (column 9)"),
+        ("__import__('os')", "'__import__' is no name"),
+        ("close > volume", "close (price) and volume (volume) are unlike"),
+        ("close > rsi()", "are unlike"),
+        ("close * pe > amount", "are unlike"),
+        ("close * open > 1", "have no product in this language"),
+        ("close + volume > 1", "are unlike"),
+        ("weekday() + 1 > 3", "dates are compared, not computed with"),
+        ("1 > 2", "two numbers are compared"),
+        ("close / 0 > 1", "a division by 0"),
+        ("close", "is a value (price), and no condition such as close > open"),
+        ("not close", "must be a condition, such as close > open"),
+        ("sma(close > open, 5)", "x = close > open; must be a value of the market"),
+        ("sma(5, 3) > 1", "x = 5; must be a value of the market"),
+        ("sma(close) > 1", "sma needs n: sma(x, n)"),
+        ("sma(close, 5, 6) > 1", "sma is written sma(x, n)"),
+        ("sma(close, m=5) > 1", "sma is written sma(x, n)"),
+        ("sma(close, *[5]) > 1", "sma is written sma(x, n)"),
+        ("rsi > 3", "rsi is written rsi(n=14)"),
+        ("rsi(0) > 3", "n = 0; must be a whole number of sessions from 1 to 2000"),
+        ("sma(close, -3) > 3", "n = -3; must be"),
+        ("sma(close, 2.5) > 3", "n = 2.5; must be"),
+        ("sma(close, 1e9) > 3", "n = 1000000000; must be"),
+        ("ago(close, -1) > 3", "n = -1; must be"),
+        ("boll_upper(20, 0) > 3", "width = 0; must be a number above 0"),
+        ("nth('year') == 1", "period = year; must be one of week, month, quarter"),
+        ("index('沪深300', close > 1)", "must be a code in quotes"),
+        ('index("000300.SH", rank(close) < 3)', "inside it there is one security"),
+        ('rank(of("600519.SH", close)) < 3', "it compares the securities that are traded, not of()"),
+        ("close > 1e400", "inf is not a number"),
+        ("close > 'x'", "texts in quotes are codes and periods"),
+        ("close > True", "True is no value"),
+        ("close > None", "None is no value"),
+        ("close is open", "values are compared by > >= < <= == !="),
+        ("close > open; 1", "is no expression"),
+        ("close >", "is no expression"),
+        ("", "must be an expression of 1 to 4000 characters"),
+        ("a" * 1_000_000, "must be an expression of 1 to 4000 characters"),
+        ("(" * 500 + "close" + ")" * 500, "is no expression"),
+        ("not " * 900 + "close > 1", "at most 500 parts, 40 inside each other"),
+        ("-" * 60 + "change(close) > 1", "at most 500 parts, 40 inside each other"),
+        (" and ".join(["close > 1"] * 200), "at most 500 parts"),
+    ],
+)
+def test_what_is_not_of_the_language_is_refused_in_one_line_with_the_cure(text, told):
+    with pytest.raises(BadOption) as refused:
+        read_condition(text, "entry")
+    assert told in refused.value.message
+    assert refused.value.message.startswith("entry: ")
+    assert len(refused.value.message) < 300
+    assert "\n" not in refused.value.message
+
+
+def test_an_entry_equal_to_its_exit_is_refused():
+    with pytest.raises(BadOption, match="entry and exit are the same, close > 5: it would buy what it sells"):
+        Rule.read("close>5", "close > 5.0")
+    assert Rule.read("close > 5").expressions == ("close > 5", "never()")
+
+
+def test_a_rule_is_edited_by_path():
+    rule = Rule.read("cross_up(sma(close, 5), sma(close, 20))", "rsi() > 70")
+    longer = rule.edited("entry", (1, 1), 30.0)
+    assert longer.expressions == ("cross_up(sma(close, 5), sma(close, 30))", "rsi(14) > 70")
+    assert rule.edited("exit", (1, 0), 80.0).expressions[1] == "rsi(14) > 80"
+    assert rule.edited("exit", (), make("never")).expressions[1] == "never()"
+    assert longer.hash != rule.hash == Rule.read("cross_up(sma(close,n=5),sma(close,20))", "rsi(14)>70").hash
+    for path, arg, told in [
+        ((1, 1), -1.0, "n = -1"),
+        ((7,), 1.0, "no argument 7"),
+        ((1, 1, 0), 1.0, "nothing below"),
+    ]:
+        with pytest.raises(BadOption, match=told):
+            rule.edited("entry", path, arg)
+
+
+@pytest.mark.parametrize(
+    ("text", "sessions"),
+    [
+        ("close > open", 0),
+        ("cross_up(sma(close, 5), sma(close, 20))", 20),
+        ("ago(highest(high, 20), 1) < close", 20),
+        ("within(cross_up(dif(), dea()), 3)", 2 + 1 + 33),
+        ('index("000300.SH", close > sma(close, 60)) or rsi() > 3', 59),
+    ],
+)
+def test_a_lookback_is_the_sum_along_the_longest_path(text, sessions):
+    assert lookback(read_condition(text)) == sessions
+
+
+def test_each_row_has_words_with_its_parameters_and_a_unit():
+    for row in ROWS.values():
+        for words in (row.zh, row.en):
+            assert words
+            assert {f"{{{each.name}}}" for each in row.params} == {
+                f"{{{name}}}" for name in words.replace("{", "}").split("}")[1::2]
+            }, row.name
+        assert row.unit in {"price", "volume", "money", "ratio", "count", "date", "truth", "same"}
+
+
+def test_a_tree_is_not_deeper_than_python_can_follow():
+    node = read_condition("close > open")
+    for _ in range(MOST_DEPTH - 2):
+        node = make("not", node)
+    assert isinstance(node, Node)
+    with pytest.raises(BadOption, match="inside each other"):
+        make("not", node)
