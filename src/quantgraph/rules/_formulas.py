@@ -20,16 +20,24 @@ Frame = Any
 
 def own_sessions(frame: Frame, traded: Frame) -> Frame:
     """Each column's own sessions, moved to the top."""
-    order = np.argsort(~traded.to_numpy(), axis=0, kind="stable")
-    values = frame.reindex_like(traded).where(traded).to_numpy(dtype=np.float64)
-    return pd.DataFrame(np.take_along_axis(values, order, axis=0), columns=traded.columns)
+    at, top = places_of(traded)
+    values, moved = frame.reindex_like(traded).to_numpy(dtype=np.float64), np.full(at.shape, np.nan)
+    moved.T[top.T] = values.T[at.T]
+    return pd.DataFrame(moved, columns=traded.columns)
 
 
 def on_calendar(frame: Frame, traded: Frame) -> Frame:
     """A frame of own sessions on the sessions that they are."""
-    order = np.argsort(~traded.to_numpy(), axis=0, kind="stable")
-    values = np.take_along_axis(frame.to_numpy(dtype=np.float64), np.argsort(order, axis=0), axis=0)
-    return pd.DataFrame(values, index=traded.index, columns=traded.columns).where(traded)
+    at, top = places_of(traded)
+    values = np.full(at.shape, np.nan)
+    values.T[at.T] = frame.to_numpy(dtype=np.float64).T[top.T]
+    return pd.DataFrame(values, index=traded.index, columns=traded.columns)
+
+
+def places_of(traded: Frame) -> tuple[Any, Any]:
+    """Where securities traded, on the calendar and at the top of their columns."""
+    at = traded.to_numpy()
+    return at, np.arange(len(at))[:, None] < at.sum(axis=0)
 
 
 def across(function: Callable[[Frame], Frame], x: Frame, traded: Frame) -> Frame:
@@ -69,8 +77,10 @@ def signal_of(entry: Frame, leave: Frame, traded: Frame) -> Frame:
 
 def greater(one: Frame, other: Frame) -> Frame:
     """Where one is above the other; equal but for rounding is equal."""
-    apart = one - other
-    return (apart > 1e-9 * np.maximum(abs(one), abs(other))).astype(float).where(apart.notna())
+    like = one if isinstance(one, pd.DataFrame) else other
+    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    above = a - b > 1e-9 * np.maximum(np.abs(a), np.abs(b))
+    return pd.DataFrame(np.where(np.isnan(a + b), np.nan, above), columns=like.columns)
 
 
 def at_least(one: Frame, other: Frame) -> Frame:
@@ -85,7 +95,8 @@ def equal(one: Frame, other: Frame) -> Frame:
 
 def both(one: Frame, other: Frame) -> Frame:
     """Where both hold: a part that does not hold is enough to know."""
-    return (one * other).mask((one == 0) | (other == 0), 0.0)
+    a, b = one.to_numpy(), other.to_numpy()
+    return pd.DataFrame(np.where((a == 0) | (b == 0), 0.0, a * b), columns=one.columns)
 
 
 def either(one: Frame, other: Frame) -> Frame:

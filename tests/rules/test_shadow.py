@@ -1,0 +1,180 @@
+"""The keyless reader's rules beside the same rules as trees: today's cell and the tree's signal, cell by cell.
+
+On prices without suspensions, ex-dates and ties they are the same wherever today's is known. What differs on
+other prices is what the language says of those three.
+"""
+
+import ast
+import json
+from contextlib import suppress
+from functools import cache, reduce
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.errors import QuantGraphError
+from quantgraph.rules import ROWS, Node, Rule, RuleData, make
+from quantgraph.rules._tree import number
+from quantgraph.sentences import RequestContext, read_request, write_code
+from quantgraph.sentences import _rules as tree
+from quantgraph.state import DataState
+
+TESTS = Path(__file__).parents[1]
+BANKS = (
+    *sorted((TESTS / "data" / "sentences").glob("*.jsonl")),
+    *sorted((TESTS / "sentences").rglob("*.py")),
+)
+DAYS = pd.bdate_range("2024-01-02", periods=300).as_unit("us")
+CODES = [f"{number:06}.SZ" for number in range(1, 25)]
+INDICES = ("000001.SH", "000016.SH", "000300.SH", "000905.SH", "000852.SH", "399001.SZ", "399006.SZ")
+
+
+def sentences(path, text):
+    """Texts of a bank: of its lines, or of a test's literals."""
+    if path.suffix == ".jsonl":
+        return [json.loads(line)["text"] for line in text.splitlines()]
+    literals = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return [each for each in literals if isinstance(each, str) and 6 <= len(each) <= 300]
+
+
+@cache
+def rules():
+    """Each rule that the reader reads in the banks, with one of its sentences."""
+    found = {}
+    for path in BANKS:
+        for text in sentences(path, path.read_text(encoding="utf-8")):
+            with suppress(QuantGraphError):  # such as of an impossible date
+                if rule := read_request(text, RequestContext()).strategy:
+                    found.setdefault(rule, text)
+    return found
+
+
+@pytest.fixture(scope="module")
+def snapshot():
+    """Prices of a random walk, each its own number."""
+    random, shape = np.random.default_rng(5), (len(DAYS), len(CODES))
+
+    def frame(values):
+        return pd.DataFrame(values, DAYS, CODES)
+
+    close = frame(20 * np.exp(np.cumsum(random.normal(0, 0.02, shape), axis=0)))
+    bars = {
+        "open": close * (1 + random.normal(0, 0.005, shape)),
+        "high": close * (1.001 + 0.02 * random.random(shape)),
+        "low": close * (0.999 - 0.02 * random.random(shape)),
+        "close": close,
+        "vol": frame(np.exp(random.normal(10, 0.6, shape))),
+    }
+    store = DataState()
+    store.update("ohlcv", bars)
+    daily = [
+        row.name for row in ROWS.values() if not row.formula and row.name not in {*bars, "volume", "amount"}
+    ]
+    store.update("indicators", {name: frame(60 * random.random(shape)) for name in daily})
+    levels = 3000 * np.exp(np.cumsum(random.normal(0, 0.01, (len(DAYS), len(INDICES))), axis=0))
+    store.update("index", {"close": pd.DataFrame(levels, DAYS, list(INDICES))})
+    return store.snapshot()
+
+
+_OPERATORS = {">": "gt", "<": "lt", ">=": "ge", "<=": "le"}
+_SCALES = {"vol": 100.0, "total_mv": 1e4, "circ_mv": 1e4}
+"""What a number beside a field of the data is multiplied with to be in shares or in money."""
+
+
+def rule_of(rule: tree.TradingRule) -> Rule:
+    """The same rule as a tree of the language."""
+    return Rule(condition_of(rule.entry), condition_of(rule.exit))
+
+
+def condition_of(condition: tree.Condition) -> Node:
+    """A condition as a node."""
+    if condition == tree.NEVER:
+        return make("never")
+    match condition:
+        case tree.Compare(left=left, op=op, right=right):
+            return make(_OPERATORS[op], *sides(left, right))
+        case tree.Cross(left=left, direction=direction, right=right):
+            return make(f"cross_{direction}", *sides(left, right))
+        case tree.Rank(value=value, side=side, amount=amount, unit=unit):
+            ranked = value_of(value) if side == "top" else make("neg", value_of(value))
+            return make("le", make("rank" if unit == "count" else "rank_percent", ranked), number(amount))
+        case tree.Not(part=part):
+            return make("not", condition_of(part))
+        case tree.AllOf(parts=parts):
+            return make("and", *map(condition_of, parts))
+        case tree.AnyOf(parts=parts):
+            return make("or", *map(condition_of, parts))
+        case tree.OfIndex(code=code, part=part):
+            return make("index", code, condition_of(part))
+
+
+def sides(left: tree.Value, right: tree.Value) -> tuple[Node, Node]:
+    """Both sides of a comparison, numbers in the unit of the other."""
+    fields = {getattr(each, "field", "") for each in (left, right)}
+    scale = reduce(lambda so_far, name: so_far * _SCALES.get(name, 1.0), fields, 1.0)
+    return tuple(
+        number(each.value * scale) if isinstance(each, tree.Number) else value_of(each)
+        for each in (left, right)
+    )
+
+
+def value_of(value: tree.Value) -> Node:  # noqa: PLR0911 - one case a node
+    """A value as a node."""
+    match value:
+        case tree.Bar(field=field):
+            return make("volume" if field == "vol" else field)
+        case tree.Average(kind=kind, period=period, field=field):
+            return make(kind, value_of(tree.Bar(field=field)), float(period))
+        case tree.Scaled(factor=factor, value=average):
+            return make("mul", number(factor), value_of(average))
+        case tree.Rsi(period=period):
+            return make("rsi", float(period))
+        case tree.Macd(part=part, fast=fast, slow=slow, signal=signal):
+            return make(part, *map(float, (fast, slow) if part == "dif" else (fast, slow, signal)))
+        case tree.Band(side="middle", period=period):
+            return make("sma", make("close"), float(period))
+        case tree.Band(side=side, period=period, width=width):
+            return make(f"boll_{side}", float(period), float(width))
+        case tree.Kdj(part=part, period=period, smooth_k=k, smooth_d=d):
+            return make(f"kdj_{part}", *map(float, (period, k) if part == "k" else (period, k, d)))
+        case tree.Return(period=period):
+            return make("change", make("close"), float(period))
+        case tree.Extreme(side=side, period=period):
+            farthest = make("highest" if side == "high" else "lowest", make(side), float(period))
+            return make("ago", farthest, 1.0)
+        case tree.Indicator(field=field):
+            return make(field)
+    raise TypeError(value)
+
+
+def of_today(rule, snapshot):
+    """The signal of the cell that the reader writes today."""
+    made = {}
+
+    class State:
+        snapshot = staticmethod(lambda: store)
+        update = staticmethod(lambda _panel, signals: made.update(signals))
+
+    store = snapshot
+    cell = write_code(rule).source
+    exec(cell, {"GLOBAL_DATA_STATE": State, "pd": pd, "np": np, "print": lambda *_: None})
+    return made.popitem()[1]
+
+
+def test_the_reader_reads_enough_rules_to_compare():
+    assert len(rules()) > 100
+
+
+def test_a_rule_as_a_tree_has_the_signal_of_todays_cell(snapshot):
+    data, cells = RuleData(snapshot), 0
+    for rule, text in rules().items():
+        today, ours = of_today(rule, snapshot), data.signal(rule_of(rule))
+        known = today.notna()
+        differ = (today != ours) & known
+        assert not differ.to_numpy().any(), (text, int(differ.to_numpy().sum()))
+        only_ours = ours.notna() & ~known  # a known exit decides before the entry is known
+        assert not (only_ours & (ours == 1)).to_numpy().any(), text
+        cells += int(known.to_numpy().sum())
+    assert cells > 500_000
