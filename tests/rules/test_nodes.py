@@ -197,6 +197,7 @@ PLAIN = {
     "atr(14)": of_hlc(lambda *bars: talib.ATR(*bars, 14)),
     "cci(14)": of_hlc(lambda *bars: talib.CCI(*bars, 14)),
     "adx(14)": of_hlc(lambda *bars: talib.ADX(*bars, 14)),
+    "willr(14)": of_hlc(lambda *bars: talib.WILLR(*bars, 14)),
     "weekday()": dates(lambda day: day.isoweekday()),
     "month()": dates(lambda day: day.month),
     "day()": dates(lambda day: day.day),
