@@ -179,7 +179,7 @@ def test_a_wing_in_the_core_breaks_the_contract(monkeypatch):
 
 
 def test_the_tests_of_a_part_are_found():
-    assert features.paths_to_test("trader", ROOT) == ["src/quantgraph/agents/trader", "tests/agents/trader"]
+    assert features.paths_to_test("memory", ROOT) == ["src/quantgraph/agents/memory", "tests/agents/memory"]
     assert "--ignore=tests/agents/trader" in features.paths_to_test("core", ROOT)
     with pytest.raises(
         SystemExit, match=r"nothing is no part of FEATURES\.toml; there are wings, core, signal graph"

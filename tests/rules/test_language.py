@@ -3,7 +3,7 @@
 import pytest
 
 from quantgraph.errors import BadOption
-from quantgraph.rules import ROWS, Node, Rule, describe, expression, make, read_condition
+from quantgraph.rules import ROWS, Node, Rule, expression, in_words, make, read_condition
 from quantgraph.rules._tree import MOST_DEPTH, lookback
 
 EXPRESSIONS = {
@@ -38,7 +38,7 @@ EXPRESSIONS = {
 def test_an_expression_is_read_back_and_put_in_words(text):
     node = read_condition(text)
     assert expression(node) == text
-    assert (describe(node, "zh"), describe(node, "en")) == EXPRESSIONS[text]
+    assert (in_words(node, "zh"), in_words(node, "en")) == EXPRESSIONS[text]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import talib
 from plain_prices import own
 
-from quantgraph.rules import ROWS, RuleData, make, read_condition
+from quantgraph.rules import ROWS, RuleEvaluator, make, read_condition
 from quantgraph.rules._tree import Node, lookback
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Degrees of freedom:RuntimeWarning")
@@ -228,12 +228,12 @@ def compared(data, bars, text):
 
 @pytest.fixture(scope="module")
 def sse_data(sse_50):
-    return RuleData(sse_50.snapshot())
+    return RuleEvaluator(sse_50.snapshot())
 
 
 @pytest.fixture(scope="module")
 def nasdaq_data(nasdaq_100):
-    return RuleData(nasdaq_100.snapshot())
+    return RuleEvaluator(nasdaq_100.snapshot())
 
 
 def test_each_row_is_compared():

@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.errors import UnknownField, UnknownSymbol
 from quantgraph.market import Moment
-from quantgraph.rules import ROWS, Rule, RuleData, make, read_condition
+from quantgraph.rules import ROWS, Rule, RuleEvaluator, make, read_condition
 from quantgraph.rules._tree import COMPARISONS, SUMS
 from quantgraph.state import DataState
 
@@ -80,13 +80,13 @@ def store():
 @pytest.mark.parametrize("text", CONDITIONS)
 def test_nothing_later_changes_a_signal(store, text):
     rule, at = Rule.read(text, "close < sma(close, 5)"), 55
-    whole = RuleData(store.snapshot()).signal(rule)
+    whole = RuleEvaluator(store.snapshot()).signal(rule)
     assert whole.notna().to_numpy().any()
     for seed in (2, 3):
-        other = RuleData(joined(store, store_of(seed), at).snapshot()).signal(rule)
+        other = RuleEvaluator(joined(store, store_of(seed), at).snapshot()).signal(rule)
         pd.testing.assert_frame_equal(other.iloc[:at], whole.iloc[:at])
     for cut in (at, 70):
-        known = RuleData(store.view(Moment(DAYS[cut]))).signal(rule)
+        known = RuleEvaluator(store.view(Moment(DAYS[cut]))).signal(rule)
         pd.testing.assert_frame_equal(known, whole.iloc[: cut + 1])
 
 
@@ -106,12 +106,14 @@ def run_cell(rule, snapshot):
 @pytest.mark.parametrize("text", CONDITIONS)
 def test_a_cell_gives_the_signal_of_its_rule(store, text):
     rule = Rule.read(text, "close < sma(close, 5)")
-    pd.testing.assert_frame_equal(run_cell(rule, store.snapshot()), RuleData(store.snapshot()).signal(rule))
+    pd.testing.assert_frame_equal(
+        run_cell(rule, store.snapshot()), RuleEvaluator(store.snapshot()).signal(rule)
+    )
 
 
 def test_a_said_price_is_raw_and_an_average_crosses_no_ex_date(store):
     close, factor = (store.snapshot()["ohlcv"][name]["000001.SZ"] for name in ("close", "adj_factor"))
-    data = RuleData(store.snapshot())
+    data = RuleEvaluator(store.snapshot())
     raw = data.signal(Rule.read("close > 10.5"))["000001.SZ"]
     assert (raw[close.notna()] == (close > 10.5)[close.notna()]).all()
     own = (close * factor).dropna()
@@ -125,7 +127,7 @@ def test_a_said_price_is_raw_and_an_average_crosses_no_ex_date(store):
 
 def test_unknown_stays_unknown_under_not_and_a_known_part_decides():
     store = store_of(4, DAYS[:8])
-    data, wide = RuleData(store.snapshot()), "sma(close, 20) > 1"
+    data, wide = RuleEvaluator(store.snapshot()), "sma(close, 20) > 1"
     assert data.value(read_condition(f"not {wide}")).isna().all(axis=None)
     known = data.value(make("close")).notna()
     assert (data.value(read_condition(f"{wide} and close < 0"))[known] == 0).to_numpy()[known].all()
@@ -134,7 +136,7 @@ def test_unknown_stays_unknown_under_not_and_a_known_part_decides():
 
 
 def test_an_exit_wins_and_opens_no_short(store):
-    signal = RuleData(store.snapshot()).signal(Rule.read("close > 0", "close > open"))
+    signal = RuleEvaluator(store.snapshot()).signal(Rule.read("close > 0", "close > open"))
     bars = store.snapshot()["ohlcv"]
     fell = bars["close"] > bars["open"]
     assert ((signal == -1) == fell).all(axis=None)
@@ -145,7 +147,7 @@ def test_equal_but_for_rounding_is_equal():
     store = DataState()
     close = pd.DataFrame({"A.SH": [0.1 + 0.2, 0.3, 0.1 + 0.2]}, DAYS[:3])
     store.update("ohlcv", {"close": close, "open": close * 0 + 0.3})
-    data = RuleData(store.snapshot())
+    data = RuleEvaluator(store.snapshot())
     assert not data.value(read_condition("close > open")).to_numpy().any()
     assert data.value(read_condition("close == open")).to_numpy().all()
     assert not data.value(read_condition("cross_up(close, open)")).iloc[1:].to_numpy().any()
@@ -168,7 +170,7 @@ def test_what_the_data_lack_is_named(text, error, told):
     store = DataState()
     store.update("ohlcv", {name: pd.DataFrame({"A.SH": [1.0, 2.0]}, DAYS[:2]) for name in ("open", "close")})
     with pytest.raises(error, match=told):
-        RuleData(store.snapshot()).signal(Rule.read(text))
+        RuleEvaluator(store.snapshot()).signal(Rule.read(text))
 
 
 def test_each_operator_is_tried():

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.errors import QuantGraphError
-from quantgraph.rules import ROWS, Node, Rule, RuleData, make
+from quantgraph.rules import ROWS, Node, Rule, RuleEvaluator, make
 from quantgraph.rules._tree import number
 from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.sentences import _rules as tree
@@ -168,7 +168,7 @@ def test_the_reader_reads_enough_rules_to_compare():
 
 
 def test_a_rule_as_a_tree_has_the_signal_of_todays_cell(snapshot):
-    data, cells = RuleData(snapshot), 0
+    data, cells = RuleEvaluator(snapshot), 0
     for rule, text in rules().items():
         today, ours = of_today(rule, snapshot), data.signal(rule_of(rule))
         known = today.notna()

@@ -1,9 +1,9 @@
 """Rules as trees: an expression is read, checked by units, put in words, computed, written as a cell.
 
-``Rule.read("cross_up(sma(close, 5), sma(close, 20))", "rsi() > 70")`` is a rule; ``RuleData`` of a commit
-computes its signal. Each node of the language is a row of ``ROWS``. A window counts a security's own
-sessions; prices are adjusted as known at the session, and raw beside a number; what is unknown stays unknown
-under ``not``; values that are equal but for rounding are equal.
+``Rule.read("close > sma(close, 20)", "rsi() > 70")`` is a rule; a ``RuleEvaluator`` of a commit computes
+its signal. Each node of the language is a row of ``ROWS``. A window counts a security's own sessions; prices
+are adjusted as known at the session, and raw beside a number; what is unknown stays unknown under ``not``;
+values that are equal but for rounding are equal.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.rules._parse import read_condition
     from quantgraph.rules._registry import ROWS, Row
-    from quantgraph.rules._rule import Rule, RuleData
+    from quantgraph.rules._rule import Rule, RuleEvaluator
     from quantgraph.rules._tree import Node, expression, make
-    from quantgraph.rules._words import describe
+    from quantgraph.rules._words import in_words
 
-__all__ = ["ROWS", "Node", "Row", "Rule", "RuleData", "describe", "expression", "make", "read_condition"]
+__all__ = ["ROWS", "Node", "Row", "Rule", "RuleEvaluator", "expression", "in_words", "make", "read_condition"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

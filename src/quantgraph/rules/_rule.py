@@ -15,7 +15,7 @@ from quantgraph.rules import _formulas
 from quantgraph.rules._code import lines_of, write_cell
 from quantgraph.rules._parse import read_condition
 from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
-from quantgraph.rules._words import describe
+from quantgraph.rules._words import in_words
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Rule:
     Raises
     ------
     BadOption
-        If they are the same, or one is no condition.
+        If they are the same.
     """
 
     entry: Node
@@ -74,7 +74,7 @@ class Rule:
 
     def words(self, language: Language) -> tuple[str, str]:
         """When it buys and when it sells, in words."""
-        return describe(self.entry, language), describe(self.exit, language)
+        return in_words(self.entry, language), in_words(self.exit, language)
 
     def edited(self, side: str, path: Sequence[int], arg: Node | float | str) -> Rule:
         """The rule with one argument of a side replaced, found by positions."""
@@ -96,7 +96,7 @@ class Rule:
         return walk(self.entry, self.exit)
 
 
-class RuleData:
+class RuleEvaluator:
     """The data of a commit or a view, on which rules are computed; what rules share is computed once."""
 
     def __init__(self, panels: Any) -> None:

@@ -11,7 +11,7 @@ from quantgraph._util.texts import Language, say
 from quantgraph.audit.causality import Verdict
 from quantgraph.errors import BadOption, CodeFailed
 from quantgraph.market import Moment
-from quantgraph.rules import Rule, RuleData
+from quantgraph.rules import Rule, RuleEvaluator
 from quantgraph.runs._outputs import StrategyFile
 from quantgraph.runs._specification import OwnSignal
 from quantgraph.runs.verification._verification import signal_of_cells
@@ -53,7 +53,7 @@ def own_signal(
         If its cell, run sealed, gives another signal.
     """
     sessions = pd.DatetimeIndex(store.snapshot()["ohlcv"]["close"].index)
-    signal = RuleData(store.snapshot()).signal(rule)
+    signal = RuleEvaluator(store.snapshot()).signal(rule)
     part = store.view(Moment(sessions[min(rule.lookback + _CHECKED, len(sessions)) - 1]))
     name, sealed = signal_of_cells(file_of(rule), opened.runner, part.frozen(), _NAME)
     if not sealed.equals(signal.loc[sealed.index]):
