@@ -78,9 +78,9 @@ def signal_of(entry: Frame, leave: Frame, traded: Frame) -> Frame:
 def greater(one: Frame, other: Frame) -> Frame:
     """Where one is above the other; equal but for rounding is equal."""
     like = one if isinstance(one, pd.DataFrame) else other
-    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
-    above = a - b > 1e-9 * np.maximum(np.abs(a), np.abs(b))
-    return pd.DataFrame(np.where(np.isnan(a + b), np.nan, above), columns=like.columns)
+    apart = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
+    above = apart > 1e-9 * np.abs(np.asarray(other, dtype=np.float64))
+    return pd.DataFrame(np.where(np.isnan(apart), np.nan, above), columns=like.columns)
 
 
 def at_least(one: Frame, other: Frame) -> Frame:
