@@ -8,28 +8,36 @@ from quantgraph.rules._tree import MOST_DEPTH, lookback
 
 EXPRESSIONS = {
     "cross_up(sma(close, 5), sma(close, 20)) and not volume < sma(volume, 20)": (
-        "收盘价的5日均线上穿收盘价的20日均线，且非(成交量 < 成交量的20日均线)",
-        "the 5-day average of the close crosses above the 20-day average of the close and not (volume < the "
-        "20-day average of volume)",
+        "5日均线上穿20日均线 且 非 (成交量 < 20日均量)",
+        "5-day average crosses above 20-day average and not (volume < 20-day average volume)",
     ),
-    "rank(change(close, 20)) <= 10": (
-        "收盘价的20日涨幅从大到小的名次 ≤ 10",
-        "the place by the 20-day change of the close ≤ 10",
+    "rank(change(close, 20)) <= 10": ("20日涨幅最高的10只", "top 10 by 20-day return"),
+    "rank_percent(-turnover_rate) <= 20 and turnover_rate > 3": (
+        "换手率最低的20% 且 换手率 > 3%",
+        "bottom 20% by turnover rate and turnover rate > 3%",
     ),
     'index("000300.SH", close > sma(close, 60))': (
-        "000300.SH的（收盘价 > 收盘价的60日均线）",
-        "000300.SH's (the close > the 60-day average of the close)",
+        "000300.SH 收盘价 > 60日均线",
+        "000300.SH close > 60-day average",
     ),
-    "weekday() == 5": ("星期几 = 5", "the weekday = 5"),
-    "streak(close < open, 3)": ("连续3日(收盘价 < 开盘价)", "(the close < the open), 3 sessions in a row"),
+    "weekday() == 5": ("星期几 = 5", "weekday = 5"),
+    "streak(close < open, 3)": ("连续3日收盘价 < 开盘价", "close < open 3 days in a row"),
     "within(cross_up(dif(12, 26), dea(12, 26, 9)), 3)": (
-        "最近3日内有过DIF(12,26)上穿DEA(12,26,9)",
-        "DIF(12,26) crosses above DEA(12,26,9) within the last 3 sessions",
+        "最近3日内有过DIF上穿DEA",
+        "DIF crosses above DEA within the last 3 days",
     ),
-    "change(close, 5) < -0.03": ("收盘价的5日涨幅 < -3%", "the 5-day change of the close < -3%"),
+    "change(close, 5) < -0.03": ("5日涨幅 < -3%", "5-day return < -3%"),
+    "close > ago(highest(high, 20), 1) and close > ago(sma(open, 5), 2)": (
+        "收盘价 > 前一日的20日最高价 且 收盘价 > 2日前的开盘价的5日均线",
+        "close > previous 20-day high and close > 5-day average of open 2 days ago",
+    ),
+    "volume > 1.5 * sma(volume, 5) or close - open > high - low": (
+        "成交量 > 1.5倍5日均量 或 (收盘价 - 开盘价) > (最高价 - 最低价)",
+        "volume > 1.5x 5-day average volume or (close - open) > (high - low)",
+    ),
     'nth("month") == 1 or close > 12.5': (
-        "(当月第几个交易日 = 1)，或(收盘价 > 12.5)",
-        "(the session's number in its month = 1) or (the close > 12.5)",
+        "当月第几个交易日 = 1 或 收盘价 > 12.5",
+        "number of the session in its month = 1 or close > 12.5",
     ),
 }
 

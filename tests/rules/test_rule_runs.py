@@ -36,7 +36,7 @@ def test_a_rule_says_what_it_is_and_that_it_looks_back_only(done):
     assert done["causality"]["text"] == "causal by construction: each part looks back only"
     assert done["causality"]["coverage"]["method"] == "construction"
     (rule,) = [line for line in str(done).splitlines() if line.strip().startswith("rule:")]
-    assert rule.strip().startswith("rule: buys when the 5-day average of the close crosses above the 20-day")
+    assert rule.strip().startswith("rule: buys when 5-day average crosses above 20-day average")
     kept = (open_run(done["run_dir"]).folder / "strategy.py").read_text()
     assert f"# entry: {ENTRY}\n# exit: {EXIT}\n" in kept
     assert replay(done["run_dir"]).identical

@@ -8,7 +8,7 @@ from quantgraph.sentences._describe import describe
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 
 REVERSION = "close < lower Bollinger band (20, 2) | close > upper Bollinger band (20, 2)"
-LOW_PE_MOMENTUM = "top 10% by 20-day return and pe < 30"
+LOW_PE_MOMENTUM = "top 10% by 20-day return and PE < 30"
 
 
 def read(text: str) -> ParsedRequest:
@@ -20,8 +20,8 @@ def rule(text: str) -> str:
     return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
 
 
-CROSS = "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(20)"
-STATE = "SMA(5) crosses above SMA(20) | SMA(5) < SMA(20)"
+CROSS = "5-day average crosses above 20-day average | 5-day average crosses below 20-day average"
+STATE = "5-day average crosses above 20-day average | 5-day average < 20-day average"
 
 READ = {
     "5-day average crosses above the 20-day average buy, below sell": CROSS,
@@ -38,12 +38,12 @@ READ = {
     "buy at the lower Bollinger band, sell at the upper band, from 2024-01-01 to 2024-12-31": REVERSION,
     "buy when price touches the lower Bollinger band, sell when it touches the upper band": REVERSION,
     "布林带(10,3)下轨买入上轨卖出": "close < lower Bollinger band (10, 3) | close > upper Bollinger band (10, 3)",
-    "触及布林带下轨买入，中轨卖出": "close < lower Bollinger band (20, 2) | close > middle Bollinger band (20, 2)",
-    "股价在60日均线之上买入，之下卖出": "close > SMA(60) | close < SMA(60)",
-    "股价在60日均线下方买入，上方卖出": "close < SMA(60) | close > SMA(60)",
-    "5日均线在20日均线之上买入，之下卖出": "SMA(5) > SMA(20) | SMA(5) < SMA(20)",
+    "触及布林带下轨买入，中轨卖出": "close < lower Bollinger band (20, 2) | close > 20-day average",
+    "股价在60日均线之上买入，之下卖出": "close > 60-day average | close < 60-day average",
+    "股价在60日均线下方买入，上方卖出": "close < 60-day average | close > 60-day average",
+    "5日均线在20日均线之上买入，之下卖出": "5-day average > 20-day average | 5-day average < 20-day average",
     "buy the top 10% by 20-day momentum with PE < 30, sell the rest": f"{LOW_PE_MOMENTUM} | not ({LOW_PE_MOMENTUM})",
-    "不在RSI高于70时，站上20日均线买入，跌破20日均线卖出": "not (RSI(14) > 70) and close > SMA(20) | close < SMA(20)",
+    "不在RSI高于70时，站上20日均线买入，跌破20日均线卖出": "not (RSI(14) > 70) and close > 20-day average | close < 20-day average",
 }
 
 

@@ -19,13 +19,13 @@ def rule(text: str) -> str:
 
 RSI_6 = "RSI(6) < 30 | RSI(6) > 70"
 MACD_6 = "DIF(6,13) crosses above DEA(6,13,5) | DIF(6,13) crosses below DEA(6,13,5)"
-KDJ_14 = "KDJ(14,3,3).K crosses above KDJ(14,3,3).D and KDJ(14,3,3).J < 30"
-KDJ_14_DOWN = "KDJ(14,3,3).K crosses below KDJ(14,3,3).D"
+KDJ_14 = "KDJ(14,3).K crosses above KDJ(14,3,3).D and KDJ(14,3,3).J < 30"
+KDJ_14_DOWN = "KDJ(14,3).K crosses below KDJ(14,3,3).D"
 BANDS_10 = "close < lower Bollinger band (10, 1.5) | close > upper Bollinger band (10, 1.5)"
 BANDS_20 = "close < lower Bollinger band (20, 2) | close > upper Bollinger band (20, 2)"
-BREAKOUT_20 = "close > upper Bollinger band (20, 2) | close < middle Bollinger band (20, 2)"
+BREAKOUT_20 = "close > upper Bollinger band (20, 2) | close < 20-day average"
 MOMENTUM_60 = "top 20% by 60-day return | bottom 20% by 60-day return"
-ABOVE_60 = "close > SMA(60) | close < SMA(60)"
+ABOVE_60 = "close > 60-day average | close < 60-day average"
 
 INHERITED = {
     "RSI(6)低于30买入，RSI高于70卖出": RSI_6,
@@ -61,12 +61,12 @@ INHERITED = {
     "站上60日均线买入，跌破均线卖出": ABOVE_60,
     "buy when price is above its 60-day average, sell when it is below the average": ABOVE_60,
     "EMA(60)上方买入，跌破均线卖出": "close > EMA(60) | close < EMA(60)",
-    "价格高于60日均线且RSI低于70买入，跌破卖出": "close > SMA(60) and RSI(14) < 70 | close < SMA(60)",
-    "收盘价上穿60日均线买入，跌破卖出": "close crosses above SMA(60) | close < SMA(60)",
-    "EMA12上穿EMA26且MACD柱大于0买入，下穿卖出": "EMA(12) crosses above EMA(26) and DIF(12,26) > DEA(12,26,9)"
+    "价格高于60日均线且RSI低于70买入，跌破卖出": "close > 60-day average and RSI(14) < 70 | close < 60-day average",
+    "收盘价上穿60日均线买入，跌破卖出": "close crosses above 60-day average | close < 60-day average",
+    "EMA12上穿EMA26且MACD柱大于0买入，下穿卖出": "EMA(12) crosses above EMA(26) and DIF > DEA"
     " | EMA(12) crosses below EMA(26)",
-    "MACD金叉且收盘价高于60日均线买入，死叉卖出": "DIF(12,26) crosses above DEA(12,26,9) and close > SMA(60)"
-    " | DIF(12,26) crosses below DEA(12,26,9)",
+    "MACD金叉且收盘价高于60日均线买入，死叉卖出": "DIF crosses above DEA and close > 60-day average"
+    " | DIF crosses below DEA",
 }
 
 FAMILY = {
@@ -78,16 +78,16 @@ FAMILY = {
     "布林带突破 20日 2倍": BREAKOUT_20,
     "布林带突破策略": BREAKOUT_20,
     "Bollinger breakout (20, 2)": BREAKOUT_20,
-    "布林带突破 10日 1.5倍": BREAKOUT_20.replace("(20, 2)", "(10, 1.5)"),
+    "布林带突破 10日 1.5倍": BREAKOUT_20.replace("(20, 2)", "(10, 1.5)").replace("20-day", "10-day"),
     "top 10% by 20-day momentum buy, bottom sell": "top 10% by 20-day return | bottom 10% by 20-day return",
     "买入动量最高的10只，卖出最低的": "top 10 by 20-day return | bottom 10 by 20-day return",
-    "市盈率最低的20%买入，最高的卖出": "bottom 20% by pe | top 20% by pe",
-    "换手率排名前20%买入，其余卖出": "top 20% by turnover_rate | not (top 20% by turnover_rate)",
-    "换手率排名前20%买入，卖出其余股票": "top 20% by turnover_rate | not (top 20% by turnover_rate)",
-    "buy the top 20% by turnover rate, sell the rest": "top 20% by turnover_rate | not (top 20% by turnover_rate)",
-    "buy when not (RSI above 70) or J below 0, sell when RSI above 80": "not (RSI(14) > 70) or KDJ(9,3,3).J < 0 | RSI(14) > 80",
-    "非(RSI高于70)或J低于0买入，RSI高于80卖出": "not (RSI(14) > 70) or KDJ(9,3,3).J < 0 | RSI(14) > 80",
-    "not (RSI above 70 or J above 100) buy, RSI above 80 sell": "not (RSI(14) > 70 or KDJ(9,3,3).J > 100) | RSI(14) > 80",
+    "市盈率最低的20%买入，最高的卖出": "bottom 20% by PE | top 20% by PE",
+    "换手率排名前20%买入，其余卖出": "top 20% by turnover rate | not (top 20% by turnover rate)",
+    "换手率排名前20%买入，卖出其余股票": "top 20% by turnover rate | not (top 20% by turnover rate)",
+    "buy the top 20% by turnover rate, sell the rest": "top 20% by turnover rate | not (top 20% by turnover rate)",
+    "buy when not (RSI above 70) or J below 0, sell when RSI above 80": "not (RSI(14) > 70) or J < 0 | RSI(14) > 80",
+    "非(RSI高于70)或J低于0买入，RSI高于80卖出": "not (RSI(14) > 70) or J < 0 | RSI(14) > 80",
+    "not (RSI above 70 or J above 100) buy, RSI above 80 sell": "not (RSI(14) > 70 or J > 100) | RSI(14) > 80",
 }
 
 OPEN = {

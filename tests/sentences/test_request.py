@@ -30,13 +30,13 @@ def rule(text: str) -> str:
     return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
 
 
-SMA = "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(20)"
-MACD = "DIF(12,26) crosses above DEA(12,26,9) | DIF(12,26) crosses below DEA(12,26,9)"
+SMA = "5-day average crosses above 20-day average | 5-day average crosses below 20-day average"
+MACD = "DIF crosses above DEA | DIF crosses below DEA"
 RSI = "RSI(14) < 30 | RSI(14) > 70"
-KDJ = "KDJ(9,3,3).K crosses above KDJ(9,3,3).D | KDJ(9,3,3).K crosses below KDJ(9,3,3).D"
+KDJ = "K crosses above D | K crosses below D"
 BANDS = "close < lower Bollinger band (20, 2) | close > upper Bollinger band (20, 2)"
 MOMENTUM = "top 20% by 20-day return | bottom 20% by 20-day return"
-BREAKOUT = "close > high of the 20 sessions before | close < low of the 10 sessions before"
+BREAKOUT = "close > previous 20-day high | close < previous 10-day low"
 
 READ = {
     "600519.SH RSI低于30买入，一直拿着不卖": "RSI(14) < 30 | never",
@@ -73,11 +73,11 @@ READ = {
     "12日指数均线上穿26日指数均线买入": "EMA(12) crosses above EMA(26) | EMA(12) crosses below EMA(26)",
     "buy when the 12-day exponential moving average is above the 26-day EMA, sell when below": "EMA(12) > EMA(26) | EMA(12) < EMA(26)",
     "EMA cross 12 and 26": "EMA(12) crosses above EMA(26) | EMA(12) crosses below EMA(26)",
-    "收盘价在20日均线之上买入": "close > SMA(20) | close < SMA(20)",
-    "站上20日均线买入，跌破10日均线卖出": "close > SMA(20) | close < SMA(10)",
-    "股价高于60日均线买入，低于60日均线卖出": "close > SMA(60) | close < SMA(60)",
-    "buy when price is above its 60-day average": "close > SMA(60) | close < SMA(60)",
-    "buy: close > sma(20); sell: close < sma(20)": "close > SMA(20) | close < SMA(20)",
+    "收盘价在20日均线之上买入": "close > 20-day average | close < 20-day average",
+    "站上20日均线买入，跌破10日均线卖出": "close > 20-day average | close < 10-day average",
+    "股价高于60日均线买入，低于60日均线卖出": "close > 60-day average | close < 60-day average",
+    "buy when price is above its 60-day average": "close > 60-day average | close < 60-day average",
+    "buy: close > sma(20); sell: close < sma(20)": "close > 20-day average | close < 20-day average",
     "MACD金叉买入，死叉卖出": MACD,
     "MACD策略，金叉买入，死叉卖出": MACD,
     "MACD金叉死叉策略": MACD,
@@ -87,10 +87,10 @@ READ = {
     "买入信号：MACD金叉；卖出信号：MACD死叉": MACD,
     "MACD crosses above its signal line buy, below it sell": MACD,
     "Buy when MACD crosses above its signal line and sell when it crosses below.": MACD,
-    "MACD柱为正买入，为负卖出": "DIF(12,26) > DEA(12,26,9) | DIF(12,26) < DEA(12,26,9)",
+    "MACD柱为正买入，为负卖出": "DIF > DEA | DIF < DEA",
     "MACD柱上穿0买入，下穿卖出": MACD,
-    "MACD柱大于0买入，MACD柱小于0卖出": "DIF(12,26) > DEA(12,26,9) | DIF(12,26) < DEA(12,26,9)",
-    "buy when the MACD line is above the zero line": "DIF(12,26) > 0 | DIF(12,26) < 0",
+    "MACD柱大于0买入，MACD柱小于0卖出": "DIF > DEA | DIF < DEA",
+    "buy when the MACD line is above the zero line": "DIF > 0 | DIF < 0",
     "RSI(14)低于30买入，高于70卖出": RSI,
     "RSI14<30买入，RSI14>70卖出": RSI,
     "RSI在30以下买入，70以上卖出": RSI,
@@ -110,15 +110,13 @@ READ = {
     "布林带策略：跌破下轨买入，突破上轨卖出": BANDS,
     "股价低于布林线下轨买入": BANDS,
     "Bollinger reversion: buy below the lower band, sell above the upper band": BANDS,
-    "布林带(30，2.5)，跌破下轨买入，突破中轨卖出": "close < lower Bollinger band (30, 2.5) | close > SMA(30)".replace(
-        "SMA(30)", "middle Bollinger band (30, 2.5)"
-    ),
+    "布林带(30，2.5)，跌破下轨买入，突破中轨卖出": "close < lower Bollinger band (30, 2.5) | close > 30-day average",
     "KDJ金叉买入，死叉卖出": KDJ,
     "K线上穿D线买入，K线下穿D线卖出": KDJ,
     "KDJ策略：金叉买入，死叉卖出": KDJ,
     "KDJ(9,3,3) golden cross buy, death cross sell": KDJ,
-    "J小于0买入": "KDJ(9,3,3).J < 0 | KDJ(9,3,3).J > 100",
-    "KDJ的J值低于20买入，高于80卖出": "KDJ(9,3,3).J < 20 | KDJ(9,3,3).J > 80",
+    "J小于0买入": "J < 0 | J > 100",
+    "KDJ的J值低于20买入，高于80卖出": "J < 20 | J > 80",
     "动量前20%买入，后20%卖出": MOMENTUM,
     "20日动量排名前20%买入，排名后20%卖出": MOMENTUM,
     "按20日涨幅排名，买入前20%，卖出后20%": MOMENTUM,
@@ -141,30 +139,30 @@ READ = {
     "股价突破20日最高价买入，跌破10日最低价卖出": BREAKOUT,
     "close makes a new 20-day high buy, close makes a new 10-day low sell": BREAKOUT,
     "buy when price breaks above the high of the last 20 days, sell when it falls below the low of the last 10 days": BREAKOUT,
-    "成交量大于5日均量的2倍买入": "volume > 2 x SMA(5) of volume | volume < 2 x SMA(5) of volume",
-    "成交量是5日均量的两倍以上买入": "volume > 2 x SMA(5) of volume | volume < 2 x SMA(5) of volume",
-    "buy when volume is above twice its 5-day average": "volume > 2 x SMA(5) of volume | volume < 2 x SMA(5) of volume",
+    "成交量大于5日均量的2倍买入": "volume > 2x 5-day average volume | volume < 2x 5-day average volume",
+    "成交量是5日均量的两倍以上买入": "volume > 2x 5-day average volume | volume < 2x 5-day average volume",
+    "buy when volume is above twice its 5-day average": "volume > 2x 5-day average volume | volume < 2x 5-day average volume",
     "成交量最大的前10只股票买入": "top 10 by volume | not (top 10 by volume)",
-    "市盈率低于15买入，高于30卖出": "pe < 15 | pe > 30",
-    "PB < 1 buy, PB > 3 sell": "pb < 1 | pb > 3",
-    "市净率（PB）低于1买入": "pb < 1 | pb > 1",
-    "滚动市盈率小于20买入": "pe_ttm < 20 | pe_ttm > 20",
-    "换手率大于3%买入": "turnover_rate > 3 | turnover_rate < 3",
-    "总市值小于50亿买入，大于100亿卖出": "total_mv < 500000 | total_mv > 1000000",
-    "buy when market cap is below 5 billion, sell when above 10 billion": "total_mv < 500000 | total_mv > 1000000",
-    "市盈率最低的20%买入，最高的20%卖出": "bottom 20% by pe | top 20% by pe",
-    "buy the lowest 30% by PB": "bottom 30% by pb | not (bottom 30% by pb)",
-    "the cheapest 20% by PE buy, the highest 20% sell": "bottom 20% by pe | top 20% by pe",
-    "市盈率低于15且市净率低于1.5买入": "pe < 15 and pb < 1.5 | pe > 15 or pb > 1.5",
-    "市盈率低于15或市净率低于1买入": "pe < 15 or pb < 1 | pe > 15 and pb > 1",
-    "MACD金叉且成交量大于20日均量的1.5倍买入": "DIF(12,26) crosses above DEA(12,26,9) and volume > 1.5 x SMA(20) of volume"
-    " | DIF(12,26) crosses below DEA(12,26,9)",
-    "5日均线上穿20日均线且RSI低于70买入，下穿卖出": "SMA(5) crosses above SMA(20) and RSI(14) < 70 | SMA(5) crosses below SMA(20)",
+    "市盈率低于15买入，高于30卖出": "PE < 15 | PE > 30",
+    "PB < 1 buy, PB > 3 sell": "PB < 1 | PB > 3",
+    "市净率（PB）低于1买入": "PB < 1 | PB > 1",
+    "滚动市盈率小于20买入": "trailing PE < 20 | trailing PE > 20",
+    "换手率大于3%买入": "turnover rate > 3% | turnover rate < 3%",
+    "总市值小于50亿买入，大于100亿卖出": "market value < 5000000000 | market value > 10000000000",
+    "buy when market cap is below 5 billion, sell when above 10 billion": "market value < 5000000000 | market value > 10000000000",
+    "市盈率最低的20%买入，最高的20%卖出": "bottom 20% by PE | top 20% by PE",
+    "buy the lowest 30% by PB": "bottom 30% by PB | not (bottom 30% by PB)",
+    "the cheapest 20% by PE buy, the highest 20% sell": "bottom 20% by PE | top 20% by PE",
+    "市盈率低于15且市净率低于1.5买入": "PE < 15 and PB < 1.5 | PE > 15 or PB > 1.5",
+    "市盈率低于15或市净率低于1买入": "PE < 15 or PB < 1 | PE > 15 and PB > 1",
+    "MACD金叉且成交量大于20日均量的1.5倍买入": "DIF crosses above DEA and volume > 1.5x 20-day average volume"
+    " | DIF crosses below DEA",
+    "5日均线上穿20日均线且RSI低于70买入，下穿卖出": "5-day average crosses above 20-day average and RSI(14) < 70 | 5-day average crosses below 20-day average",
     "not (RSI above 70) buy": "not (RSI(14) > 70) | RSI(14) > 70",
-    "buy when the 5 day moving average is above the 20 day moving average, otherwise sell": "SMA(5) > SMA(20) | not (SMA(5) > SMA(20))",
+    "buy when the 5 day moving average is above the 20 day moving average, otherwise sell": "5-day average > 20-day average | not (5-day average > 20-day average)",
     "RSI低于30买入，高于70卖出，其他时间持有": RSI,
     "RSI高于30且低于50买入，高于70卖出": "RSI(14) > 30 and RSI(14) < 50 | RSI(14) > 70",
-    "RSI低于30或J低于0且市盈率低于20买入，RSI高于70卖出": "RSI(14) < 30 or (KDJ(9,3,3).J < 0 and pe < 20) | RSI(14) > 70",
+    "RSI低于30或J低于0且市盈率低于20买入，RSI高于70卖出": "RSI(14) < 30 or (J < 0 and PE < 20) | RSI(14) > 70",
 }
 
 BULLISH = {
@@ -174,14 +172,14 @@ BULLISH = {
     "MACD金叉": MACD,
     "MACD golden cross": MACD,
     "KDJ金叉": KDJ,
-    "DIF上穿零轴": "DIF(12,26) crosses above 0 | DIF(12,26) crosses below 0",
-    "收盘价上穿20日均线": "close crosses above SMA(20) | close crosses below SMA(20)",
-    "突破20日新高": "close > high of the 20 sessions before | close < low of the 20 sessions before",
-    "price breaks above the 20-day high": "close > high of the 20 sessions before | close < low of the 20 sessions before",
-    "golden cross": "SMA(50) crosses above SMA(200) | SMA(50) crosses below SMA(200)",
-    "buy on a golden cross, sell on a death cross": "SMA(50) crosses above SMA(200) | SMA(50) crosses below SMA(200)",
-    "RSI高于70卖出\nMACD金叉": "DIF(12,26) crosses above DEA(12,26,9) | RSI(14) > 70",
-    "5日均线上穿20日均线\n下穿60日均线卖出": "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(60)",
+    "DIF上穿零轴": "DIF crosses above 0 | DIF crosses below 0",
+    "收盘价上穿20日均线": "close crosses above 20-day average | close crosses below 20-day average",
+    "突破20日新高": "close > previous 20-day high | close < previous 20-day low",
+    "price breaks above the 20-day high": "close > previous 20-day high | close < previous 20-day low",
+    "golden cross": "50-day average crosses above 200-day average | 50-day average crosses below 200-day average",
+    "buy on a golden cross, sell on a death cross": "50-day average crosses above 200-day average | 50-day average crosses below 200-day average",
+    "RSI高于70卖出\nMACD金叉": "DIF crosses above DEA | RSI(14) > 70",
+    "5日均线上穿20日均线\n下穿60日均线卖出": "5-day average crosses above 20-day average | 5-day average crosses below 60-day average",
 }
 
 WITHOUT_A_VERB = (
@@ -510,7 +508,7 @@ def test_a_later_line_overrides_symbols_window_and_rule() -> None:
 
 def test_a_later_sell_clause_replaces_only_the_exit() -> None:
     text = "5日均线上穿20日均线买入，下穿卖出\n卖出改为跌破20日均线"
-    assert rule(text) == "SMA(5) crosses above SMA(20) | close < SMA(20)"
+    assert rule(text) == "5-day average crosses above 20-day average | close < 20-day average"
 
 
 def test_clauses_on_lines_of_their_own_make_one_rule() -> None:

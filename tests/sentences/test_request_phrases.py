@@ -8,9 +8,9 @@ from quantgraph.sentences._describe import describe
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences._rules import AnyOf, Bar, Compare, Cross, Not, Number, Rsi, TradingRule, opposite
 
-MACD = "DIF(12,26) crosses above DEA(12,26,9) | DIF(12,26) crosses below DEA(12,26,9)"
-SMA = "SMA(5) crosses above SMA(20) | SMA(5) crosses below SMA(20)"
-LOWEST_10 = "bottom 10 by pe | not (bottom 10 by pe)"
+MACD = "DIF crosses above DEA | DIF crosses below DEA"
+SMA = "5-day average crosses above 20-day average | 5-day average crosses below 20-day average"
+LOWEST_10 = "bottom 10 by PE | not (bottom 10 by PE)"
 
 
 def read(text: str) -> ParsedRequest:
@@ -23,11 +23,11 @@ def rule(text: str) -> str:
 
 
 READ = {
-    "买入市盈率最低的10只，跌出前20卖出": "bottom 10 by pe | not (bottom 20 by pe)",
-    "买入市盈率最低的10只\n跌出前20卖出": "bottom 10 by pe | not (bottom 20 by pe)",
-    "市净率最低的30%买入，跌出前50%卖出": "bottom 30% by pb | not (bottom 50% by pb)",
-    "市净率最低的30%买入，后30%卖出": "bottom 30% by pb | top 30% by pb",
-    "买入流通市值最小的5只，跌出前10只卖出": "bottom 5 by circ_mv | not (bottom 10 by circ_mv)",
+    "买入市盈率最低的10只，跌出前20卖出": "bottom 10 by PE | not (bottom 20 by PE)",
+    "买入市盈率最低的10只\n跌出前20卖出": "bottom 10 by PE | not (bottom 20 by PE)",
+    "市净率最低的30%买入，跌出前50%卖出": "bottom 30% by PB | not (bottom 50% by PB)",
+    "市净率最低的30%买入，后30%卖出": "bottom 30% by PB | top 30% by PB",
+    "买入流通市值最小的5只，跌出前10只卖出": "bottom 5 by floating market value | not (bottom 10 by floating market value)",
     "20日跌幅最大的10只买入，跌出前20卖出": "bottom 10 by 20-day return | not (bottom 20 by 20-day return)",
     "20日跌幅最小的10只买入，跌出前20卖出": "top 10 by 20-day return | not (top 20 by 20-day return)",
     "买入20日涨幅前10，跌出前20卖出": "top 10 by 20-day return | not (top 20 by 20-day return)",
@@ -35,10 +35,10 @@ READ = {
     "低市盈率选股：PE最低的10只": LOWEST_10,
     "帮我做个低市盈率选股：PE最低的10只": LOWEST_10,
     "low PE strategy: lowest 10 by PE": LOWEST_10,
-    "低市盈率选股：PE最低的10只，跌出前20卖出": "bottom 10 by pe | not (bottom 20 by pe)",
-    "高股息策略，股息率最高的5只": "top 5 by dv_ratio | not (top 5 by dv_ratio)",
-    "小市值策略，流通市值最小的10只": "bottom 10 by circ_mv | not (bottom 10 by circ_mv)",
-    "海龟交易：20日突破买入，10日跌破卖出": "close > high of the 20 sessions before | close < low of the 10 sessions before",
+    "低市盈率选股：PE最低的10只，跌出前20卖出": "bottom 10 by PE | not (bottom 20 by PE)",
+    "高股息策略，股息率最高的5只": "top 5 by dividend yield | not (top 5 by dividend yield)",
+    "小市值策略，流通市值最小的10只": "bottom 10 by floating market value | not (bottom 10 by floating market value)",
+    "海龟交易：20日突破买入，10日跌破卖出": "close > previous 20-day high | close < previous 10-day low",
     "我想看看MACD金叉买入，死叉卖出的效果": MACD,
     "用MACD做": MACD,
     "MACD策略": MACD,
@@ -51,8 +51,8 @@ READ = {
     "5日和20日金叉买入，死叉卖出": SMA,
     "双均线(5,20)": SMA,
     "buy the top 10 stocks with the lowest PE": LOWEST_10,
-    "buy when it breaks through a new 20-day high, exit when it breaks the low of the last 10 days": "close > high of the 20 "
-    "sessions before | close < low of the 10 sessions before",
+    "buy when it breaks through a new 20-day high, exit when it breaks the low of the last 10 days": "close > previous "
+    "20-day high | close < previous 10-day low",
     "buy the top 10% by 3-month momentum": "top 10% by 63-day return | not (top 10% by 63-day return)",
     "3个月涨幅超过5%买入": "63-day return > 5% | 63-day return < 5%",
     "RSI在30到50之间买入，高于70卖出": "RSI(14) > 30 and RSI(14) < 50 | RSI(14) > 70",
@@ -61,7 +61,7 @@ READ = {
     "buy when the MACD histogram turns positive": MACD,
     "20日动量由负转正买入": "20-day return crosses above 0 | 20-day return crosses below 0",
     "buy below the lower Bollinger band, exit at the middle band": "close < lower Bollinger band (20, 2)"
-    " | close > middle Bollinger band (20, 2)",
+    " | close > 20-day average",
     "buy when price crosses its 50-day EMA from below, sell when it crosses from above": "close crosses above EMA(50)"
     " | close crosses below EMA(50)",
 }

@@ -134,9 +134,9 @@ def test_a_period_that_was_not_said_is_found_with_both_values(frames):
     close = frames["ohlcv"]["close"][found.symbol]
     mean = close.rolling(20).mean()
     assert f"close {close[found.session]:.6g} (" in found.explanation.en
-    assert f"SMA(20) {mean[found.session]:.6g} (" in found.explanation.en
-    assert "buy when close crosses above SMA(20)" in found.explanation.en
-    assert f"SMA(20) {mean[found.session]:.6g}（前一日 " in found.explanation.zh
+    assert f"20-day average {mean[found.session]:.6g} (" in found.explanation.en
+    assert "buy when close crosses above 20-day average" in found.explanation.en
+    assert f"20日均线 {mean[found.session]:.6g}（前一日 " in found.explanation.zh
 
 
 def test_buys_and_sells_at_once_show_in_the_rule_itself(frames):
@@ -165,7 +165,7 @@ def test_the_values_of_a_signal_are_those_by_which_the_rule_gives_it(frames):
     mean = close.apply(lambda s: s.dropna().rolling(20).mean().reindex(s.index))
     above = (close > mean).astype(float).where(mean.notna()).ffill()
     crossed = above.diff().where(close.notna(), 0.0).where(mean.notna() & mean.shift().notna())
-    by_hand = {"close": raw, "SMA(20)": mean * raw / close}
+    by_hand = {"close": raw, "20-day average": mean * raw / close}
     found = {describe_value(value, "en"): frame for value, frame in values_traded(rule, panel, crossed)}
     assert found.keys() == by_hand.keys()
     for name, frame in found.items():

@@ -12,13 +12,12 @@ from quantgraph.errors import BadOption
 if TYPE_CHECKING:
     from quantgraph.rules import Rule
 
-_STRATEGY = "Strategy"
 Entry = Annotated[
     str | None,
     typer.Option(
         metavar="EXPR",
         help='A rule in place of a sentence: "cross_up(sma(close, 5), sma(close, 20))".',
-        rich_help_panel=_STRATEGY,
+        rich_help_panel="Strategy",
     ),
 ]
 Exit = Annotated[
@@ -27,7 +26,7 @@ Exit = Annotated[
         "--exit",
         metavar="EXPR",
         help="With --entry: when it sells. Default: never.",
-        rich_help_panel=_STRATEGY,
+        rich_help_panel="Strategy",
     ),
 ]
 

@@ -14,12 +14,25 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.rules._parse import read_condition
-    from quantgraph.rules._registry import ROWS, Row
+    from quantgraph.rules._registry import ROWS, UNITS, Row
     from quantgraph.rules._rule import Rule, RuleEvaluator
-    from quantgraph.rules._tree import Node, expression, make
+    from quantgraph.rules._tree import Node, expression, lookback, make, number
     from quantgraph.rules._words import in_words
 
-__all__ = ["ROWS", "Node", "Row", "Rule", "RuleEvaluator", "expression", "in_words", "make", "read_condition"]
+__all__ = [
+    "ROWS",
+    "UNITS",
+    "Node",
+    "Row",
+    "Rule",
+    "RuleEvaluator",
+    "expression",
+    "in_words",
+    "lookback",
+    "make",
+    "number",
+    "read_condition",
+]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

@@ -15,7 +15,14 @@ from quantgraph.rules._registry import BARS, ROWS, STORED, UNITS
 from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, WATCHED, Node, expression, number_text
 
 _LONGEST_NAME = 48
-_OPERATORS = {"gt": "greater", "ge": "at_least", "eq": "equal", "ne": "equal"}
+_CALLS = {
+    "gt": "greater({}, {})",
+    "ge": "at_least({}, {})",
+    "eq": "equal({}, {})",
+    "lt": "greater({1}, {0})",
+    "le": "at_least({1}, {0})",
+    "ne": "negated(equal({}, {}))",
+}
 
 
 @dataclass(frozen=True)
@@ -95,10 +102,7 @@ class Writer:
         one, other = self.sides(node, of)
         if node.name in SUMS:
             return f"{one} {SUMS[node.name]} {other}"
-        if node.name in {"lt", "le"}:
-            return f"{'greater' if node.name == 'lt' else 'at_least'}({other}, {one})"
-        code = f"{_OPERATORS[node.name]}({one}, {other})"
-        return f"negated({code})" if node.name == "ne" else code
+        return _CALLS[node.name].format(one, other)
 
     def sides(self, node: Node, of: str) -> list[str]:
         """Two operands; a number beside prices or volumes is put on the basis on which they compare."""

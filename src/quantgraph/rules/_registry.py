@@ -28,7 +28,11 @@ _KINDS: Mapping[str, Kind] = {
 BARS = ("open", "high", "low", "close", "volume", "amount")
 STORED: Mapping[str, str] = {"volume": "vol"}
 """The name of a field in the data, where it is another."""
-UNITS: Mapping[str, float] = {"volume": 100.0, "amount": 1000.0, "total_mv": 1e4, "circ_mv": 1e4}
+UNITS: Mapping[str, float] = {
+    "volume": 100.0,
+    "amount": 1000.0,
+    **dict.fromkeys(("total_mv", "circ_mv", "total_share", "float_share", "free_share"), 1e4),
+}
 """What a field of the data is multiplied with to be in shares or in units of money."""
 
 
@@ -54,7 +58,7 @@ class Row:
     needs
         What its lookback is the sum of.
     percent
-        Whether people write numbers beside it in percent.
+        What a number beside it is multiplied with to be in percent, as people write it; 0 if they do not.
     zh, en
         Its words, with the parameters in braces.
     """
@@ -65,7 +69,7 @@ class Row:
     formula: str
     inputs: tuple[str, ...]
     needs: tuple[str, ...]
-    percent: bool
+    percent: int
     zh: str
     en: str
 
@@ -91,7 +95,7 @@ def _row(line: Mapping[str, str]) -> Row:
         formula=line["formula"],
         inputs=tuple(line["inputs"].split()),
         needs=tuple(line["lookback"].split()),
-        percent=bool(line["percent"]),
+        percent=int(line["percent"] or 0),
         zh=line["zh"],
         en=line["en"],
     )

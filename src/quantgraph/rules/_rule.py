@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,12 +65,12 @@ class Rule:
     @property
     def watched(self) -> tuple[str, ...]:
         """Codes of other securities that it reads."""
-        return tuple(dict.fromkeys(str(each.args[0]) for each in self._nodes() if each.name == "of"))
+        return self._codes("of")
 
     @property
     def indices(self) -> tuple[str, ...]:
         """Codes of indices that it reads."""
-        return tuple(dict.fromkeys(str(each.args[0]) for each in self._nodes() if each.name == "index"))
+        return self._codes("index")
 
     def words(self, language: Language) -> tuple[str, str]:
         """When it buys and when it sells, in words."""
@@ -83,17 +83,13 @@ class Rule:
 
     def cell(self, signal: str) -> str:
         """Python of one cell, which hands its signal over under a name."""
-        buys, sells = self.words("en")
-        about = (
-            f"Buy: {buys}",
-            f"Sell: {sells}",
-            f"entry: {self.expressions[0]}",
-            f"exit: {self.expressions[1]}",
-        )
+        heads = ("Buy", "Sell", "entry", "exit")
+        about = map(": ".join, zip(heads, (*self.words("en"), *self.expressions), strict=True))
         return write_cell({"entry": self.entry, "leave": self.exit}, signal, about)
 
-    def _nodes(self) -> Iterator[Node]:
-        return walk(self.entry, self.exit)
+    def _codes(self, name: str) -> tuple[str, ...]:
+        found = (each.watched[0] for each in walk(self.entry, self.exit) if each.name == name)
+        return tuple(dict.fromkeys(found))
 
 
 class RuleEvaluator:

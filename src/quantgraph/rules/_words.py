@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import re
+
 from quantgraph._util.texts import Language
 from quantgraph.rules._registry import ROWS
-from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, Node, number_text
+from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, Node, make, number_text
 
-_SIGNS = {**SUMS, **COMPARISONS, "mul": "×", "div": "÷", "ge": "≥", "le": "≤", "eq": "=", "ne": "≠"}
-_JOINED = {"and": ("，且", " and "), "or": ("，或", " or ")}
+_SIGNS = {**SUMS, **COMPARISONS, "mul": "×", "div": "÷", "eq": "=", "ne": "≠"}
+_JOINED = {"and": (" 且 ", " and "), "or": (" 或 ", " or ")}
+_USUAL = {"highest": make("high"), "lowest": make("low")}
+"""What a node is of where people do not say it: mostly of the close, with the usual constants."""
+_OF_VOLUME = {"sma": ("{n}日均量", "{n}-day average volume")}
+_UNSAID = re.compile(r"\[([^|]*)\|([^]]*)\]")  # "{n}-day [highest {x}|high]"
 
 
 def in_words(node: Node, language: Language) -> str:
     """A tree as one phrase.
 
     >>> from quantgraph.rules import read_condition
-    >>> in_words(read_condition("close > sma(close, 20) and not rsi(14) > 70"), "en")
-    '(the close > the 20-day average of the close) and not (RSI(14) > 70)'
+    >>> in_words(read_condition("cross_up(close, sma(close, 20)) and not rsi(14) > 70"), "en")
+    'close crosses above 20-day average and not (RSI(14) > 70)'
     """
     zh = language == "zh"
     if node.name == "number":
@@ -24,17 +30,40 @@ def in_words(node: Node, language: Language) -> str:
         return _JOINED[node.name][not zh].join(_in_brackets(each, language) for each in node.operands)
     if node.name in {"not", "neg"}:
         text = in_words(node.operands[0], language)
-        return f"-{text}" if node.name == "neg" else f"{'非' if zh else 'not '}({text})"
+        return f"-{text}" if node.name == "neg" else f"{'非' if zh else 'not'} ({text})"
     if node.name in _SIGNS:
         one, other = node.operands
+        if node.name == "le" and one.name in {"rank", "rank_percent"} and other.name == "number":
+            return _placed(one, other, zh)
+        if node.name == "mul" and one.name == "number":
+            return f"{number_text(one.constant)}{'倍' if zh else 'x '}{_in_brackets(other, language)}"
         return f"{_side(one, other, language)} {_SIGNS[node.name]} {_side(other, one, language)}"
     if node.name in {"of", "index"}:
         code, inner = node.watched
-        text = in_words(inner, language)
-        return f"{code}的（{text}）" if zh else f"{code}'s ({text})"
+        return f"{code} {_in_brackets(inner, language)}"
     row = ROWS[node.name]
+    defaults = tuple(param.default for param in row.params)
+    usual = make("close") if node.name not in _USUAL else _USUAL[node.name]
+    is_usual = bool(node.args) and (
+        node.args[0] == usual or node.args == defaults or (node.name == "ago" and node.args[1] == 1)
+    )
+    words = (row.zh, row.en)[not zh]
+    if node.name in _OF_VOLUME and node.args[0] == make("volume"):
+        words = _OF_VOLUME[node.name][not zh]
+    words = _UNSAID.sub(lambda found: found[1 + is_usual], words)
     shown = {param.name: _argument(arg, language) for param, arg in zip(row.params, node.args, strict=True)}
-    return (row.zh if zh else row.en).format(**shown)
+    return words.format(**shown)
+
+
+def _placed(ranked: Node, most: Node, zh: bool) -> str:
+    """A place in a ranking: of the negative, from its lower end."""
+    (value,) = ranked.operands
+    top = value.name != "neg"
+    text = in_words(value if top else value.operands[0], "zh" if zh else "en")
+    amount = number_text(most.constant) + ("%" if ranked.name == "rank_percent" else "只" if zh else "")
+    if zh:
+        return f"{text}{'最高' if top else '最低'}的{amount}"
+    return f"{'top' if top else 'bottom'} {amount} by {text}"
 
 
 def _argument(arg: Node | float | str, language: Language) -> str:
@@ -46,10 +75,10 @@ def _argument(arg: Node | float | str, language: Language) -> str:
 def _side(node: Node, other: Node, language: Language) -> str:
     """One side of an operator: a number beside a fraction is in percent."""
     if node.name == "number" and other.name in ROWS and ROWS[other.name].percent:
-        return f"{number_text(round(100 * node.constant, 10))}%"
-    return f"({in_words(node, language)})" if node.name in SUMS else in_words(node, language)
+        return f"{number_text(round(ROWS[other.name].percent * node.constant, 10))}%"
+    return f"({in_words(node, language)})" if node.name in {"add", "sub"} else in_words(node, language)
 
 
 def _in_brackets(node: Node, language: Language) -> str:
     text = in_words(node, language)
-    return f"({text})" if node.name in {*_JOINED, *_SIGNS} else text
+    return f"({text})" if node.name in {*_JOINED, *SUMS} else text

@@ -65,6 +65,8 @@ def own_signal(
     proof = {**verdict.as_json(), "line": en, "text": text, "coverage": coverage}
     buys, sells = rule.words(language)
     told = say(language, zh=f"{buys}时买入，{sells}时卖出", en=f"buys when {buys}, sells when {sells}")
+    if rule.exit.name == "never":
+        told = say(language, zh=f"{buys}时买入，不卖出", en=f"buys when {buys}, never sells")
     own = OwnSignal(
         kind="rule",
         name=name,

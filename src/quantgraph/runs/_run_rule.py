@@ -32,7 +32,5 @@ def run_rule(
     ------
     BadOption
         If an expression is not of the language.
-    UnknownField, UnknownSymbol
-        If the data lack what the rule reads.
     """
     return run_strategy(about, strategy=Rule.read(entry, exit), **options)
