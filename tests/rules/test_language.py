@@ -1,5 +1,8 @@
 """The language: what is read, what is refused and how, units, words, edits."""
 
+from contextlib import suppress
+from itertools import product
+
 import pytest
 
 from quantgraph.errors import BadOption
@@ -182,6 +185,28 @@ def test_each_row_has_words_with_its_parameters_and_a_unit():
                 f"{{{name}}}" for name in words.replace("{", "}").split("}")[1::2]
             }, row.name
         assert row.unit in {"price", "volume", "money", "ratio", "count", "date", "truth", "same"}
+
+
+def test_different_trees_have_different_words():
+    choices = {
+        "value": ["close", "open", "sma(close, 5)", "volume"],
+        "side": ["close", "open", "sma(close, 5)", "12.5"],
+        "truth": ["close > open", "close < open", "rsi() > 70"],
+        "sessions": ["1", "2", "9", "14", "20"],
+        "number": ["1.5", "2"],
+        "period": ['"week"', '"month"'],
+    }
+    for row in ROWS.values():
+        if row.formula:
+            texts, said = set(), {"zh": set(), "en": set()}
+            for args in product(*(choices[each.kind] for each in row.params)):
+                text = f"{row.name}({', '.join(args)})"
+                with suppress(BadOption):  # such as the volume beside a price
+                    node = read_condition(text if row.unit == "truth" else f"{text} == {text}")
+                    texts.add(text)
+                    for language, words in said.items():
+                        words.add(in_words(node if row.unit == "truth" else node.operands[0], language))
+            assert len(texts) == len(said["zh"]) == len(said["en"]), row.name
 
 
 def test_a_tree_is_not_deeper_than_python_can_follow():

@@ -106,3 +106,16 @@ def test_a_rule_as_a_tree_has_the_signal_of_todays_cell(snapshot):
         assert not (only_ours & (ours == 1)).to_numpy().any(), text
         cells += int(known.to_numpy().sum())
     assert cells > 500_000
+
+
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_nine_of_ten_rules_in_words_are_read_back_and_none_as_another(language):
+    read, plain = 0, [rule_of(rule) for rule in rules()]
+    plain = [rule for rule in plain if not rule.indices and rule.exit.name != "never"]
+    for rule in plain:
+        buys, sells = rule.words(language)
+        words = f"{buys}时买入，{sells}时卖出" if language == "zh" else f"buy when {buys}, sell when {sells}"
+        found = read_request(words, RequestContext()).strategy
+        assert found is None or rule_of(found) == rule, words
+        read += found is not None
+    assert read > 0.9 * len(plain), (read, len(plain))

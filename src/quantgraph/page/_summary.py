@@ -256,11 +256,9 @@ def _proof_tile(view: RunView, words: Mapping[str, str]) -> dict[str, Any]:
         sampled = coverage["method"] == "sampled"
         text = words["proof_failed"] if not passed else words["proof_sampled" if sampled else "proof_passed"]
         kind = "bad" if not passed or sampled else "good"
-        note = say(
-            view.language,
-            zh=f"{coverage['sessions']} 个交易日中的 {coverage['proved']} 个",
-            en=f"{coverage['proved']} of {coverage['sessions']} sessions",
-        )
+        zh = f"{coverage['sessions']} 个交易日中的 {coverage['proved']} 个"
+        note = say(view.language, zh=zh, en=f"{coverage['proved']} of {coverage['sessions']} sessions")
+        note = causality["text"] if coverage["method"] == "construction" else note
     return {
         "name": "proof",
         "label": words["proof"],

@@ -43,10 +43,8 @@ def in_words(node: Node, language: Language) -> str:
         return f"{code} {_in_brackets(inner, language)}"
     row = ROWS[node.name]
     defaults = tuple(param.default for param in row.params)
-    usual = make("close") if node.name not in _USUAL else _USUAL[node.name]
-    is_usual = bool(node.args) and (
-        node.args[0] == usual or node.args == defaults or (node.name == "ago" and node.args[1] == 1)
-    )
+    is_usual = node.args[:1] == (_USUAL.get(node.name, make("close")),) or node.args == defaults
+    is_usual = node.args[1] == 1 if node.name == "ago" else is_usual and bool(node.args)
     words = (row.zh, row.en)[not zh]
     if node.name in _OF_VOLUME and node.args[0] == make("volume"):
         words = _OF_VOLUME[node.name][not zh]
