@@ -108,6 +108,7 @@ def test_spellings_of_one_tree_are_one_expression(spelt, same):
         ("sma(close, *[5]) > 1", "sma is written sma(x, n)"),
         ("rsi > 3", "rsi is written rsi(n=14)"),
         ("rsi(0) > 3", "n = 0; must be a whole number of sessions from 1 to 2000"),
+        ("rsi(1) > 3", "rsi: n = 1; must be at least 2"),
         ("sma(close, -3) > 3", "n = -3; must be"),
         ("sma(close, 2.5) > 3", "n = 2.5; must be"),
         ("sma(close, 1e9) > 3", "n = 1000000000; must be"),

@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from quantgraph.audit.causality import CodeTrials, check_causality
 from quantgraph.errors import UnknownField, UnknownSymbol
 from quantgraph.market import Moment
 from quantgraph.rules import ROWS, Rule, RuleEvaluator, make, read_condition
 from quantgraph.rules._tree import COMPARISONS, SUMS
+from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 
 DAYS = pd.date_range("2024-01-01", periods=90, freq="B").as_unit("us")
@@ -85,7 +87,7 @@ def test_nothing_later_changes_a_signal(store, text):
     for seed in (2, 3):
         other = RuleEvaluator(joined(store, store_of(seed), at).snapshot()).signal(rule)
         pd.testing.assert_frame_equal(other.iloc[:at], whole.iloc[:at])
-    for cut in (at, 70):
+    for cut in (*range(16), at, 70):
         known = RuleEvaluator(store.view(Moment(DAYS[cut]))).signal(rule)
         pd.testing.assert_frame_equal(known, whole.iloc[: cut + 1])
 
@@ -176,3 +178,15 @@ def test_what_the_data_lack_is_named(text, error, told):
 def test_each_operator_is_tried():
     named = " ".join(CONDITIONS)
     assert all(f" {sign} " in named for sign in (*SUMS.values(), *COMPARISONS.values()))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_the_cell_of_each_node_is_proved_on_every_session(store, text):
+    days = DAYS[:50]
+    view = joined(store, store, len(DAYS)).view(Moment(days[-1]))
+    rule = Rule.read(text, "close < sma(close, 5)")
+    trials = CodeTrials(default_runner(), [rule.cell("mine")], "mine")
+    verdict = check_causality(trials, view.frozen(), prove="all", warm_up=False)
+    assert (verdict.causal, verdict.proved) == (True, len(days)), verdict
+    assert verdict.signal.equals(RuleEvaluator(view).signal(rule))

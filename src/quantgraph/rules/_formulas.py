@@ -151,7 +151,7 @@ def by_column(function: Callable[..., Any], frames: Sequence[Frame], *options: f
     """A function of arrays on the sessions of each column on which all of its frames are known."""
     values = [frame.to_numpy(dtype=np.float64) for frame in frames]
     known, made = ~np.isnan(sum(values)), np.full(frames[0].shape, np.nan)
-    for column in np.flatnonzero(known.sum(axis=0) > 1):
+    for column in np.flatnonzero(known.any(axis=0)):
         rows = known[:, column]
         columns = (np.ascontiguousarray(each[rows, column]) for each in values)
         made[rows, column] = function(*columns, *options)

@@ -80,6 +80,8 @@ def make(name: str, *args: Node | float | str, **named: Node | float | str) -> N
     given = _bound(row, args, named)
     for param, arg in zip(row.params, given, strict=True):
         _check(arg, param.kind, param.name, name)
+    if "talib." in row.formula and 1.0 in given:
+        raise _bad(f"{name}: n = 1; must be at least 2")
     values = [arg for arg in given if isinstance(arg, Node) and arg.unit != "truth"]
     unit = values[0].unit if row.unit == "same" and values else row.unit
     if name.startswith("cross"):

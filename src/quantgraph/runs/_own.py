@@ -232,7 +232,7 @@ def _of_rule(spec: RunSpec, rule: Rule, opened: OpenResources) -> RunSpec:
     own, signal = own_signal(rule, store, request.sessions[0], opened, language_of(spec.question))
     traded, _ = _window(opened.source, ",".join(spec.symbols) or "ALL", request.start, request.end)
     spec = replace(spec, start=request.start, end=request.end)
-    return _with(spec, own, signal[list(traded)], request.sessions)
+    return _with(spec, own, signal.reindex(columns=list(traded)), request.sessions)
 
 
 def _need(code: _Code, request: _Request, opened: OpenResources) -> int | None:
