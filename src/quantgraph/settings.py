@@ -46,7 +46,7 @@ ROLES: tuple[Role, ...] = (
     *("filter", "decision", "execution", "trader"),
 )
 """The roles of the package's own graphs and deciders."""
-_ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_ROLE = re.compile(r"[a-z][a-z0-9_]{0,39}")  # "trader"
 
 _PREFIX = "QUANTGRAPH_"
 _KINDS = "calls|prompt_tokens|completion_tokens|money|seconds"

@@ -30,7 +30,7 @@ _HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 _MOST_STEPS, _STRIDE = 1_000_000_000, 100_000
 """Steps of SQLite's machine that a reader's query may take, about a minute; how often they are counted."""
 _MOST_VALUE, _MOST_OBJECTS, _OBJECT_WIDTH = 64 << 20, 1_000, 80
-_COMPUTES = re.compile(r"\b(CHECK|GENERATED|AS)\b", re.IGNORECASE)
+_COMPUTES = re.compile(r"\b(CHECK|GENERATED|AS)\b", re.IGNORECASE)  # "GENERATED"
 _DISK = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN}
 
 

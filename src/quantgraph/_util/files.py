@@ -86,7 +86,7 @@ def read_stored(folder: Path, name: str, most: int = MOST_BYTES) -> bytes | None
 MAX_TEXT_LENGTH = 10_000
 """Characters of a sentence or an answer; a longer text is a file pasted by mistake."""
 
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # "\ud800"
 
 
 def check_text(text: str, parameter: str) -> None:

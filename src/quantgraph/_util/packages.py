@@ -85,8 +85,8 @@ def _packages_by_distribution() -> dict[str, list[str]]:
 
 def _normal(requirement: str) -> str:
     """Name of a distribution without its versions, in the form in which names are compared."""
-    name = re.match(r"[\w.-]+", requirement)
-    return re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""
+    name = re.match(r"[\w.-]+", requirement)  # "numpy>=2"
+    return re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""  # "scikit_learn"
 
 
 _ONE_AT_A_TIME = threading.Lock()

@@ -25,8 +25,8 @@ def language_of(text: str) -> Language:
     >>> language_of("buy 600519.SH"), language_of("买入600519.SH"), language_of("members of 合成30, 2025")
     ('en', 'zh', 'en')
     """
-    chinese = len(re.findall(r"[\u4e00-\u9fff]", text))
-    english = sum(len(word) for word in re.findall(r"[A-Za-z]?[a-z]{2,}", text))
+    chinese = len(re.findall(r"[\u4e00-\u9fff]", text))  # "均线"
+    english = sum(len(word) for word in re.findall(r"[A-Za-z]?[a-z]{2,}", text))  # "average"
     return "zh" if chinese * _LETTERS_A_CHARACTER > english else "en"
 
 
@@ -51,7 +51,7 @@ class Note:
 
 
 _EMOJI = r"\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f"
-_UNSAFE = re.compile(
+_UNSAFE = re.compile(  # "\x1b"
     r"[\x00-\x1f\x7f-\x9f"  # C0, DEL, C1
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
     r"\xad\u180e\u200b\u200c\u2028\u2029\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb"  # no width
@@ -138,10 +138,10 @@ def html_table(rows: Iterable[Sequence[object]], head: Sequence[object] = ()) ->
     return f"<table>{f'<tr>{top}</tr>' if top else ''}{body}</table>"
 
 
-_FOLDERS = re.compile(
+_FOLDERS = re.compile(  # "/data/prices/600519.csv"
     r"(?:file://|(?<![A-Za-z0-9_/:.<]))(?:[A-Za-z]:|~)?(?:[/\\][^\s/\\:;,'\"()<>，。；：（）]+)+[/\\](?=[^\s/\\])"
 )
-_HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")
+_HOSTS = re.compile(r"(?<=://)[^\s/'\"<>]+|\b(?:\d{1,3}(?:\.\d{1,3}){3}|localhost)(?::\d+)?\b")  # "localhost"
 
 
 def without_places(text: str) -> str:

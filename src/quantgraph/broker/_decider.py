@@ -294,7 +294,7 @@ def _in_context(context: Context) -> Iterator[None]:
             variable.reset(token)
 
 
-_SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)
+_SECRET = re.compile(r"key|token|secret|password", re.IGNORECASE)  # "api_key"
 
 
 @dataclass(frozen=True, kw_only=True)

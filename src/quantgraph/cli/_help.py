@@ -89,7 +89,7 @@ def usage_line(error: Any) -> str:
     """A wrong call in one line: what is wrong, the nearest name, and where help is."""
     line = re.sub(r"Value error, |, unable to parse.*", "", " ".join(error.format_message().split())).rstrip(
         "."
-    )
+    )  # "Value error, start is after end"
     wrong = getattr(error, "option_name", None)
     if wrong == "--verify":
         line = "No such option: --verify; it is now: quantgraph verify RUN --page FILE"

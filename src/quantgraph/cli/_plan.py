@@ -61,9 +61,9 @@ SlippageBps = Annotated[
 Benchmark = Annotated[str | None, _option("CODE", "Index or symbol to compare with, such as 000300.SH.")]
 MaxHolding = Annotated[int | None, _option("N", "Sell at the open, N sessions after the entry.")]
 
-_WEIGHT = re.compile(r"([^=,\s]+)=([^,\s]+)")
-_RANGES = re.compile(r"(\d+(?:\.\d+)?)\s*x?\s*atr(?:\((\d+)\))?")
-_ADDED = re.compile(r"(\S+?)(?:\s+(rise|fall)\s+(\S+))?(?:\s+(\d+))?")
+_WEIGHT = re.compile(r"([^=,\s]+)=([^,\s]+)")  # "600519.SH=0.5"
+_RANGES = re.compile(r"(\d+(?:\.\d+)?)\s*x?\s*atr(?:\((\d+)\))?")  # "2x atr(14)"
+_ADDED = re.compile(r"(\S+?)(?:\s+(rise|fall)\s+(\S+))?(?:\s+(\d+))?")  # "1000 fall 5% 3"
 
 
 def plan_of(**options: str | int | None) -> TradePlan | None:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from quantgraph.settings import Settings
 
 
-_PLAIN_NAME = re.compile(r"[\w.-]+")
+_PLAIN_NAME = re.compile(r"[\w.-]+")  # "600519.SH"
 """A name that a shell takes as it is."""
 
 

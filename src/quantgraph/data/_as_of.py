@@ -31,7 +31,7 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _MONTH = rf"(?P<m>{'|'.join(_MONTHS)})(?:r?uary|ch|il|e|y|ust|t?ember|t|ober)?(?![a-z])\.?"
 _DAY = r"(?P<d>\d{1,2})(?:st|nd|rd|th)?"
 _DATES = tuple(
-    re.compile(rf"(?<!\d){form}(?!\d)", re.IGNORECASE)
+    re.compile(rf"(?<!\d){form}(?!\d)", re.IGNORECASE)  # "2024-01-02"
     for form in (
         r"(?P<y>\d{4})(, |[-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})",
         r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})",

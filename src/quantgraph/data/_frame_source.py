@@ -40,7 +40,7 @@ from quantgraph.state.frames import check_record_kind
 _SHOWN = 5
 _ALWAYS = pd.Timestamp("1970-01-01")
 """First day of a name that has none."""
-_CHINESE = re.compile("[\u4e00-\u9fff]")
+_CHINESE = re.compile("[\u4e00-\u9fff]")  # "茅台"
 _STATUS = re.compile(r"^(?:退市|S?\*?ST|PT|XD|XR|DR|[NCGS](?=[\u4e00-\u9fff]|\*?ST))\s*|\s*\(退\)$|(?<=.)退$")
 """Marks of a status in a Chinese name: special treatment, a day without dividend, a new or leaving share."""
 _WITHOUT_TRADING = frozenset({*EVENT_FIELDS, *STATUS_FIELDS})
@@ -441,7 +441,7 @@ def _without_status(name: str) -> str:
     """
     plain = unicodedata.normalize("NFKC", name).strip()
     if not _CHINESE.search(plain):
-        return re.sub(r"^S?\*ST\s*", "", plain) or plain
+        return re.sub(r"^S?\*ST\s*", "", plain) or plain  # "*ST"
     before = ""
     while plain != before:
         before, plain = plain, _STATUS.sub("", plain) or plain

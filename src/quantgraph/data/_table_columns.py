@@ -110,7 +110,7 @@ _SPELLINGS: dict[str, tuple[str, ...]] = {
 ``twin`` is a close that is adjusted, beside the one that was traded.
 """
 
-_HARMLESS = re.compile(
+_HARMLESS = re.compile(  # "adj_open"
     r"(?:adj|adjusted)_(?:open|high|low|volume|vol)|v?wap|vw|(?:trade|tick)s?_?(?:count|num)?|tickvol|num_trades"
     r"|transactions|振幅|amplitude|openint|open_interest|interval|gateway_name"
     r"|year|month|hour|minute|weekday|per|currency|unnamed.*|"
@@ -118,8 +118,8 @@ _HARMLESS = re.compile(
 """Headings of what a daily bar does not need."""
 
 _SHARES = "股票代码"
-_UNIT = re.compile(r"(.+?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")
-_OF_PRICES = re.compile(r"(?<=[开收高低盘价])\s*[(\[](?:元|前复权|后复权|不复权|qfq|hfq)[)\]]$")
+_UNIT = re.compile(r"(.+?)\s*[(\[]\s*([^()\[\]]+?)\s*[)\]]")  # "volume (shares)"
+_OF_PRICES = re.compile(r"(?<=[开收高低盘价])\s*[(\[](?:元|前复权|后复权|不复权|qfq|hfq)[)\]]$")  # "价(元)"
 _SCALES = {
     "": 1.0,
     "百": 1e2,
@@ -205,7 +205,7 @@ def _plain_name(column: str) -> str:
     name = unicodedata.normalize("NFKC", column).strip()
     if name.lower() in _CUSTOMS:
         return name.lower()
-    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|[\s.-]+", "_", name.strip("<>"))
+    parted = re.sub(r"(?<=[a-z])(?=[A-Z])|[\s.-]+", "_", name.strip("<>"))  # "Adj Close"
     return _OF_PRICES.sub("", parted.lower())
 
 

@@ -22,27 +22,27 @@ from quantgraph.errors import BadFile
 DateOrder = Literal["month_first", "day_first"]
 
 _VALID = "write YYYYMMDD or YYYY-MM-DD"
-_MIDNIGHT = re.compile(r"[ T]0?0:00(?::00(?:\.0+)?)?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?")
-_TIME = re.compile(r"\d:\d{2}")
-_CLOCK = re.compile(
+_MIDNIGHT = re.compile(r"[ T]0?0:00(?::00(?:\.0+)?)?\s*(?:Z|UTC|[+-]\d{2}:?\d{2})?")  # " 00:00:00"
+_TIME = re.compile(r"\d:\d{2}")  # "9:30"
+_CLOCK = re.compile(  # "2024-01-02 15:00"
     r"(.*?\d)[ T]+(\d{1,2}):(\d{2})(?::(\d{2})(?:\.\d+)?)?\s*(?:([AaPp][Mm])|(Z|UTC|[+-]\d{2}:?\d{2}))?",
     re.DOTALL,
 )
-_EPOCH = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16}|\d{18,19})(?:\.0)?")
+_EPOCH = re.compile(r"(\d{9,10}|\d{12,13}|\d{15,16}|\d{18,19})(?:\.0)?")  # "1704153600"
 _EPOCH_UNITS = {3: "s", 4: "ms", 5: "us", 6: "ns"}
 _ZONES = ("America/New_York", "Asia/Shanghai", "UTC")
-_YEAR_FIRST = re.compile(
+_YEAR_FIRST = re.compile(  # "2024年1月2日"
     r"(\d{4})(?:-?(\d{2})-?(\d{2})|[-/.](\d{1,2})[-/.](\d{1,2})|年(\d{1,2})月(\d{1,2})日)"
 )
-_YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})")
-_SHORT_YEAR = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}")
-_MONTH_NAMED = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2}),?\s+(\d{4})", re.IGNORECASE)
-_DAY_NAMED = re.compile(r"(\d{1,2})[ -]([a-z]{3,9})\.?,?[ -](\d{4})", re.IGNORECASE)
-_WEEKDAY = re.compile(r",\s*(?:星期|周)?[一二三四五六日]$")
-_SERIAL = re.compile(r"[2-5]\d{4}(?:\.0)?")
+_YEAR_LAST = re.compile(r"(\d{1,2})[-/.](\d{1,2})[-/.](\d{4})")  # "1/2/2024"
+_SHORT_YEAR = re.compile(r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}")  # "1/2/24"
+_MONTH_NAMED = re.compile(r"([a-z]{3,9})\.?\s+(\d{1,2}),?\s+(\d{4})", re.IGNORECASE)  # "Jan 2, 2024"
+_DAY_NAMED = re.compile(r"(\d{1,2})[ -]([a-z]{3,9})\.?,?[ -](\d{4})", re.IGNORECASE)  # "2 Jan 2024"
+_WEEKDAY = re.compile(r",\s*(?:星期|周)?[一二三四五六日]$")  # ",星期二"
+_SERIAL = re.compile(r"[2-5]\d{4}(?:\.0)?")  # "45293"
 _LOOKED_AT = 5
 _EXCEL_DAY_0 = dt.date(1899, 12, 30)
-_MONTHS = re.findall(
+_MONTHS = re.findall(  # "january"
     r"\w+", "january february march april may june july august september october november december"
 )
 
@@ -198,7 +198,7 @@ def _parse(value: object) -> dt.date | _YearLast | _Timed | str:
         return _with_clock(match)
     elif _TIME.search(text):
         return _INTRADAY
-    return _from_text(re.sub(r"(?<=^\d{8})\.0$", "", text))
+    return _from_text(re.sub(r"(?<=^\d{8})\.0$", "", text))  # "20240102.0"
 
 
 def _timed(stamp: pd.Timestamp) -> _Timed:

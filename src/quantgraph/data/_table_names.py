@@ -10,13 +10,13 @@ from quantgraph.data._checked_tables import full_codes
 from quantgraph.data.symbols._codes import is_code, is_index_code
 from quantgraph.market.rules import find_board, market_elsewhere
 
-_PARTS = re.compile(r"[\s_,()（）\[\]#+]+")
-_HASH = re.compile(r"(?<![A-Za-z])(S[HZ]|BJ)#(?=\d{6})", re.IGNORECASE)
-_OF_US = re.compile(r"(?<=[A-Za-z])\.US$", re.IGNORECASE)
+_PARTS = re.compile(r"[\s_,()（）\[\]#+]+")  # "SH_600519"
+_HASH = re.compile(r"(?<![A-Za-z])(S[HZ]|BJ)#(?=\d{6})", re.IGNORECASE)  # "SH#600519"
+_OF_US = re.compile(r"(?<=[A-Za-z])\.US$", re.IGNORECASE)  # "AAPL.US"
 _OF_TERMINAL = re.compile(r"\b([A-Z0-9/]{1,9})(?: ([A-Z]{2}) Equity| Index)\b")
 """``MSFT US Equity`` and ``600519 CH Equity`` in the rows above a table of Bloomberg's, ``SPX Index``."""
 _HERE = frozenset(("US", "UN", "UQ", "UW", "CH", "CG", "CS", "HK"))
-_LOWER = re.compile(r"[a-z]{1,5}(?:[.-][a-z]{1,2})?")
+_LOWER = re.compile(r"[a-z]{1,5}(?:[.-][a-z]{1,2})?")  # "brk-b"
 _ADJUSTED = re.compile(r"(?:^|[^a-z])(?:adj|adjusted|qfq|hfq)(?:[^a-z]|$)|前复权|后复权", re.IGNORECASE)
 _COMMON_WORDS = frozenset(
     """

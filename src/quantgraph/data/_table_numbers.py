@@ -27,10 +27,10 @@ _SCALED_FIELDS = frozenset(
 )
 _SCALES = {"K": 1e3, "M": 1e6, "B": 1e9, "万": 1e4, "亿": 1e8}
 _EMPTY = frozenset({"", "-", "--", "—", "——", "N/A", "#N/A", "#N/A N/A", "nan", "NaN", "None"})
-_AROUND = re.compile(r"^'|[\s\u00a0\u202f$¥￥€£]|(?<=\d)(?:元|股)$")
-_POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
-_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?")
-_EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_AROUND = re.compile(r"^'|[\s\u00a0\u202f$¥￥€£]|(?<=\d)(?:元|股)$")  # "¥1688"
+_POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")  # "1,688.50"
+_COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(?:\.\d{3})+(?:,\d*)?")  # "1.688,50"
+_EITHER = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # "1,688"
 _MARKS = {
     "thousands": Note(zh="去掉了千位分隔符", en="separators of thousands removed"),
     "comma": Note(zh="小数逗号", en="decimal comma"),
@@ -135,7 +135,7 @@ def _decimal(texts: Mapping[str, pd.Series], file: str, option: Decimal | None) 
 
 def _sign_in(text: str) -> Decimal | None:
     """What a number shows about commas; None if it has none, or shows nothing."""
-    if not re.fullmatch(r"[+-]?[\d.,]+", text):
+    if not re.fullmatch(r"[+-]?[\d.,]+", text):  # "1,688.50"
         return None
     if "," not in text:
         return "point" if re.fullmatch(r"[+-]?\d*\.\d+", text) and not _COMMA_GROUPS.fullmatch(text) else None
@@ -143,7 +143,7 @@ def _sign_in(text: str) -> Decimal | None:
         return None
     if _POINT_GROUPS.fullmatch(text):
         return "point"
-    if _COMMA_GROUPS.fullmatch(text) or re.fullmatch(r"[+-]?\d+,\d+", text):
+    if _COMMA_GROUPS.fullmatch(text) or re.fullmatch(r"[+-]?\d+,\d+", text):  # "1688,5"
         return "comma"
     return None
 
@@ -154,7 +154,7 @@ def _plain(text: str, field: str, decimal: Decimal) -> tuple[str, tuple[str, ...
         return "", ()
     marks: list[str] = []
     number = _AROUND.sub("", text)
-    if re.search(r"[$¥￥€£]", text):
+    if re.search(r"[$¥￥€£]", text):  # "¥1688"
         marks.append("currency")
     if number.endswith("%") and field in _PERCENT_FIELDS:
         number = number[:-1]

@@ -190,7 +190,7 @@ def _unknown_columns(table: pd.DataFrame, have: Collection[str]) -> str:
 
 
 def _is_number(head: object) -> bool:
-    return re.fullmatch(r"-?\d[\d.:/-]*", str(head).strip()) is not None
+    return re.fullmatch(r"-?\d[\d.:/-]*", str(head).strip()) is not None  # "2024-01-02"
 
 
 def _incomplete(have: Collection[str], file: str) -> BadFile:

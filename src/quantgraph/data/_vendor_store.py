@@ -59,7 +59,7 @@ class CacheKey:
         text = json.dumps([self.endpoint, sorted(self.params.items()), list(self.fields)])
         digest = hashlib.sha256(text.encode()).hexdigest()[:10]
         words = ",".join(f"{name}={value}" for name, value in sorted(self.params.items()))
-        return f"{re.sub(r'[^A-Za-z0-9.,=_-]', '_', words)[:80] or 'all'}-{digest}.parquet"
+        return f"{re.sub(r'[^A-Za-z0-9.,=_-]', '_', words)[:80] or 'all'}-{digest}.parquet"  # "ts_code=*"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +164,7 @@ _LATE = pd.Timedelta(days=7)
 def cache_folder(root: Path, vendor: str, address: str | None) -> Path:
     """Folder of a vendor's cache below ``root``; a server other than the vendor's has one of its own."""
     folder = root / vendor
-    return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", address) if address else folder
+    return folder / re.sub(r"[^A-Za-z0-9.-]+", "_", address) if address else folder  # "127.0.0.1:80"
 
 
 def shanghai_now() -> pd.Timestamp:

@@ -77,7 +77,7 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     [3, 7] True
     """
     everything = frozenset(order["sequence"] for order in orders)
-    reply = re.split(_COLON, answer, maxsplit=1)[0].strip().casefold()
+    reply = re.split(_COLON, answer, maxsplit=1)[0].strip().casefold()  # "no: too large"
     if reply in {*_YES, *_ALL_LATER}:
         return Approval(sequences=everything, all_later=reply in _ALL_LATER)
     if reply in {*_NO, *_ALSO_NO}:
@@ -85,7 +85,7 @@ def parse_approval(answer: str, orders: Sequence[OrderProposal]) -> Approval:
     chosen = {
         order["sequence"]
         for place, order in enumerate(orders, 1)
-        if {str(place), order["symbol"].casefold()} & {*re.split(_SEPARATOR, _without_verb(reply))}
+        if {str(place), order["symbol"].casefold()} & {*re.split(_SEPARATOR, _without_verb(reply))}  # "1, 2"
     }
     if chosen:
         return Approval(sequences=everything - chosen if reply.startswith(_NO) else frozenset(chosen))

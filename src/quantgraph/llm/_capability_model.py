@@ -57,9 +57,9 @@ _REFUSALS = frozenset({
     HTTPStatus.UNPROCESSABLE_ENTITY,
     HTTPStatus.NOT_IMPLEMENTED,
 })  # fmt: skip
-_TOOLS = re.compile(r"tool|function", re.IGNORECASE)
-_SENT = re.compile(r"\b(tools?|tool_choice|function.call(s|ing))\b", re.IGNORECASE)
-_NOT_TAKEN = re.compile(
+_TOOLS = re.compile(r"tool|function", re.IGNORECASE)  # "tools"
+_SENT = re.compile(r"\b(tools?|tool_choice|function.call(s|ing))\b", re.IGNORECASE)  # "tool_choice"
+_NOT_TAKEN = re.compile(  # "tools are not supported"
     r"unsupported|not (\w+ )?(support|implemented|enabled|allowed|permitted)|requires?\b|(should|must) be\b",
     re.IGNORECASE,
 )
@@ -155,11 +155,11 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-_BROKEN_CALL = re.compile(r"(\[\s*)?\{\s*[\"'](tool|name|function|tool_calls)[\"']\s*:")
-_NAMED_CALL = re.compile(
+_BROKEN_CALL = re.compile(r"(\[\s*)?\{\s*[\"'](tool|name|function|tool_calls)[\"']\s*:")  # "{'name':"
+_NAMED_CALL = re.compile(  # "'name': 'get_data', 'args':"
     r"[\"'](?:tool|name|function)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)[\"']\s*,\s*[\"'](?:args|arguments|parameters)[\"']\s*:"
 )
-_MARKUP = re.compile(
+_MARKUP = re.compile(  # "<tool_call>"
     r"<\W{0,9}(?:DSML\W{1,9})?(?:tool[_▁]calls?|function_calls?|function=|invoke\s)|\[TOOL_CALLS\]|to=functions\."
 )
 """Signs of a call in the markup of a chat template, which the model's server should have read."""

@@ -128,8 +128,8 @@ class _Prompt:
 
 
 def _day(value: object) -> str | None:
-    text = re.sub(r"\D", "", str(value or ""))
-    return text if re.fullmatch(r"\d{8}", text) else None
+    text = re.sub(r"\D", "", str(value or ""))  # "2024-01-02"
+    return text if re.fullmatch(r"\d{8}", text) else None  # "20240102"
 
 
 def _context(prompt: _Prompt) -> tuple[RequestContext, dict[str, Any]]:
@@ -195,7 +195,7 @@ def _read(text: str, context: RequestContext, codes: Sequence[str]) -> ParsedReq
     if len(codes) != 1 or len(request.unparsed) != 1 or request.symbols:
         return request
     (word,), (code,) = request.unparsed, codes
-    if not re.match(rf"\s*{re.escape(word)}\s*[,，:：、]", text):
+    if not re.match(rf"\s*{re.escape(word)}\s*[,，:：、]", text):  # "茅台，20日均线"
         return request
     read = read_request(text, replace(context, names={**context.names, word: code}))
     became = Note(zh=f"{code}，数据里唯一的证券", en=f"{code}, the only symbol of the data")
@@ -493,7 +493,7 @@ class KeylessPlanner(BaseChatModel):
 
 def _pieces(turn: PlannerTurn) -> Iterator[AIMessageChunk]:
     """The text word by word, then the arguments of a call in two pieces."""
-    for word in re.findall(r"\S+\s*|\s+", turn.text):
+    for word in re.findall(r"\S+\s*|\s+", turn.text):  # "20-day average"
         yield AIMessageChunk(content=word)
     if turn.call is not None:
         args = json.dumps(turn.call.args, ensure_ascii=False)

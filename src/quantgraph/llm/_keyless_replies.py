@@ -257,7 +257,7 @@ def _with_codes(text: str, names: Mapping[str, str]) -> str:
         text = simplified(text)
     for name in sorted(names, key=len, reverse=True):
         if name:
-            text = re.sub(re.escape(name), f" {names[name]} ", text, flags=re.IGNORECASE)
+            text = re.sub(re.escape(name), f" {names[name]} ", text, flags=re.IGNORECASE)  # "贵州茅台"
     return text.strip()
 
 
@@ -267,12 +267,12 @@ def _as_written(words: str, text: str) -> str:
     >>> _as_written("定投 5000元", "每月定投600900.SH5000元，2025年"), _as_written("30%资金", "用三成资金买")
     ('定投600900.SH5000元', '三成资金')
     """
-    pieces = map(clean_words, re.split(r"[,，;；。\n]", text))
+    pieces = map(clean_words, re.split(r"[,，;；。\n]", text))  # "茅台，20日均线"
     if (
         whole := next((piece for piece in pieces if clean_words(normalise(piece)) == words), None)
     ) is not None:
         return whole
-    parts = re.split(r"\d+(?:\.\d+)?%?", words)
+    parts = re.split(r"\d+(?:\.\d+)?%?", words)  # "跌5%"
     number = r"[\d.,%一二两三四五六七八九十百千万成半]{1,8}"
     between = r"[^,，;；。\n]{0,24}?"  # a security, where the words have a gap
     found = re.search(number.join(re.escape(part).replace(r"\ ", between) for part in parts), text)
@@ -280,7 +280,7 @@ def _as_written(words: str, text: str) -> str:
 
 
 def _numbers(text: str) -> set[str]:
-    return set(re.findall(r"\d+(?:\.\d+)?", text))
+    return set(re.findall(r"\d+(?:\.\d+)?", text))  # "20"
 
 
 def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def drop_replies(offers: list[PendingReply]) -> None:
 
 
 _MILLION = Decimal(1_000_000)
-_DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")
+_DATED = re.compile(r"-\d{4}-?\d{2}-?\d{2}$")  # "gpt-4o-2024-08-06"
 
 
 class Price(NamedTuple):

@@ -129,7 +129,7 @@ def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:
 
 
 _OPENAI_HOSTS = ("api.openai.com", ".openai.azure.com")
-_OPENAI_REASONING = re.compile(r"(?:openai/)?(?:o\d|gpt-5)")
+_OPENAI_REASONING = re.compile(r"(?:openai/)?(?:o\d|gpt-5)")  # "o3-mini"
 
 
 def _default_name(settings: Settings) -> str:

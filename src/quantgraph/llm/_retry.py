@@ -118,20 +118,20 @@ def run_in_thread(call: Callable[[], T], check: Check) -> T:
 
 
 _BEFORE = "(?:api|access|auth|client|private|secret)?"
-_SECRET = re.compile(
+_SECRET = re.compile(  # "client_secret"
     rf"(?:^|_){_BEFORE}(?:auth|authentication|authorization|bearer|connection_string|cookie|credential|dsn"
     r"|header|jwt|pass|passphrase|passwd|password|pwd|secret|session|sig|signature"
     r"|(?:default|extra)_query)s?\d*(?:_|$)"
 )
-_UNLESS_COUNTED = re.compile(rf"(?:^|_){_BEFORE}(?:key|token)s?\d*(?:_|$)")
+_UNLESS_COUNTED = re.compile(rf"(?:^|_){_BEFORE}(?:key|token)s?\d*(?:_|$)")  # "api_key"
 _PUBLIC = frozenset({
     "accept", "accept_language", "anthropic_beta", "anthropic_version", "api_version", "content_type",
     "http_referer", "openai_beta", "prompt_cache_key", "user_agent", "x_title",
 })  # fmt: skip
 """Names of headers and queries that are not secret: their values, such as a date, occur in replies too."""
 _SCHEMAS = frozenset({"properties", "$defs", "definitions"})
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-_URL = re.compile(
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")  # "api-key"
+_URL = re.compile(  # "https://api.openai.com/v1?key=abc"
     r"://(?:(?P<user>[^\s/?#\"']*)@)?(?P<there>[^\s?#\"']*)(?:\?(?P<query>[^\s#\"']*))?(?:#\S*)?"
 )
 
@@ -224,15 +224,15 @@ _NOT_TRUSTED = (
     "the certificate of its server is not trusted; set SSL_CERT_FILE to a file of trusted certificates"
 )
 _EXCERPT = 160
-_SECRET_LIKE = re.compile(r"(?i)\b(sk-[\w-]{4,}|bearer\s+[\w.~+/=-]+)")
-_SURELY_SECRET = re.compile(
+_SECRET_LIKE = re.compile(r"(?i)\b(sk-[\w-]{4,}|bearer\s+[\w.~+/=-]+)")  # "Bearer abcd"
+_SURELY_SECRET = re.compile(  # "https://user:password@localhost/"
     r"(?P<scheme>://)[^/\s\"'@:]*:[^/\s\"'@]+@|\bsk-[\w-]{16,}|\b[Bb]earer\s+[\w.~+/=-]{16,}"
 )
 """A user and password in a URL, a key, an authorization header; neither prose nor code looks like these."""
 _MARKS = ("://", "sk-", "earer")  # a cheap test before the pattern
 _SHORTEST_SECRET = 6
 _CLIENTS = ("root_client", "root_async_client", "_client")
-_URLS = re.compile(r"(?:base_url|api_base|api_url|endpoint|endpoint_url|server_url)$")
+_URLS = re.compile(r"(?:base_url|api_base|api_url|endpoint|endpoint_url|server_url)$")  # "api_base"
 
 
 class MissingMessage(Exception):
@@ -409,7 +409,7 @@ _SETTINGS = {
 
 
 def _settings_named(line: str) -> str:
-    named = [ours for theirs, ours in _SETTINGS.items() if re.search(theirs, line, re.IGNORECASE)]
+    named = [ours for theirs, ours in _SETTINGS.items() if re.search(theirs, line, re.IGNORECASE)]  # "seed"
     return f"; settings that decide it: {', '.join(named)}" if named else ""
 
 

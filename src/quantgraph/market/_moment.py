@@ -64,7 +64,7 @@ begins at 09:15, the closing one ends at 15:00 (Shanghai and Shenzhen trading ru
 trades from 09:30 to 16:00. The day is over at midnight.
 """
 
-_DAY = re.compile(r"\d{8}|\d{4}([-/])\d{1,2}\1\d{1,2}([ T]00:00:00)?")
+_DAY = re.compile(r"\d{8}|\d{4}([-/])\d{1,2}\1\d{1,2}([ T]00:00:00)?")  # "2024-01-02"
 
 
 def known_from(panel: str, field: str) -> Phase:

@@ -17,8 +17,8 @@ from quantgraph.page._summary import day_text, way
 from quantgraph.report import value_numbers
 from quantgraph.report.metrics import Metric, metric_rows, table_metrics
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_WORD = re.compile(r"[\u4e00-\u9fff]|[A-Za-z0-9_.%-]+|[^\w\s]")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")  # "20.5"
+_WORD = re.compile(r"[\u4e00-\u9fff]|[A-Za-z0-9_.%-]+|[^\w\s]")  # "均"
 _LEAST_CELLS, _MOST_COLUMNS = 4, 4
 _NAME = 48
 """Characters of the name of a run."""
@@ -307,7 +307,7 @@ def _around(text: str, start: int, end: int) -> str:
     """The words around a number of a sentence, the number as …: ``crosses above the …-day average``."""
     before = _WORD.findall(_NUMBER.split(text[:start])[-1])[-3:]
     after = _WORD.findall(_NUMBER.split(text[end:])[0])[:3]
-    chinese = re.search("[\u4e00-\u9fff]", "".join([*before, *after]))
+    chinese = re.search("[\u4e00-\u9fff]", "".join([*before, *after]))  # "天"
     head = "".join(before) if chinese else " ".join(before) + " " * bool(before)
     tail = "".join(after) if chinese else " ".join(after)
     return escape_controls(f"{head}…{tail}")

@@ -13,7 +13,7 @@ from quantgraph.page._data import RunView
 from quantgraph.page._drawings import labels, words_of
 from quantgraph.report.metrics import table_metrics
 
-_CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")
+_CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")  # "600519.SH"
 _FEW = 60
 """Sessions below which yearly numbers are unreliable."""
 _SYNTHETIC = ("数据是合成的", "the data are synthetic")
@@ -67,7 +67,7 @@ def request_lines(view: RunView) -> Iterator[tuple[str, str]]:
     """The parts of the request: a line and its kind (``done``, ``default``, ``open``)."""
     words = labels(view.language)
     for line in view.understood:
-        label = re.split("[:：（(]", line, maxsplit=1)[0].strip()
+        label = re.split("[:：（(]", line, maxsplit=1)[0].strip()  # "股票：600519.SH"
         kind = {
             words["clause_default"]: "default",
             words["clause_not_done"]: "open",

@@ -282,12 +282,12 @@ def per_reason(trips: pd.DataFrame) -> list[dict[str, Any]]:
     return sorted(groups, key=lambda group: -group["count"])
 
 
-_PLANNED = re.compile(
+_PLANNED = re.compile(  # "stop_loss 9.5, 5% below 10"
     r"(stop_loss|take_profit|trailing_stop|max_holding) ([\d.]+)"
     r"(?:, (\S+%|\S+ ATR \S+) (below|above) ([\d.]+))?"
     r"(, reached in the entry session)?(, tried again)?"
 )
-_ADDED = re.compile(r"accumulate (rise|fall) (\S+%)")
+_ADDED = re.compile(r"accumulate (rise|fall) (\S+%)")  # "accumulate fall 5%"
 _KINDS = {
     "stop_loss": ("止损", "stop"),
     "take_profit": ("止盈", "target"),

@@ -128,7 +128,7 @@ class BudgetAccount:
         return requested if requested <= free else None
 
 
-_PART = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")
+_PART = re.compile(r"\s*(\w+)\s*=\s*(\d+(?:\.\d+)?)\s*")  # "calls=20"
 
 
 @dataclass(frozen=True, kw_only=True)

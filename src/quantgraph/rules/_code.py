@@ -45,7 +45,7 @@ class Writer:
         if name in self.lines and self.lines[name].code != code:
             name = f"{name}_{content_hash(code, size=4)}"
         if name not in self.lines:
-            known = re.sub(r"[A-Za-z_]\w*", lambda word: self._key(word[0]), code)
+            known = re.sub(r"[A-Za-z_]\w*", lambda word: self._key(word[0]), code)  # "close"
             self.lines[name] = Line(name, code, content_hash(known))
         return name
 
@@ -146,7 +146,7 @@ class Writer:
 
     def named(self, node: Node) -> str:
         """A name for what a tree computes."""
-        text = re.sub(r"\W+", "_", _spoken(node)).strip("_").lower()
+        text = re.sub(r"\W+", "_", _spoken(node)).strip("_").lower()  # "20-day average"
         if len(text) > _LONGEST_NAME:
             text = f"{text[: _LONGEST_NAME - 9].rstrip('_')}_{content_hash(expression(node), size=4)}"
         return f"v_{text}" if text[0].isdigit() else text  # 20 < rsi(14)
@@ -166,7 +166,7 @@ def _spoken(node: Node) -> str:
 
 
 def _suffix(of: str) -> str:
-    return f"_of_{re.sub(r'[^0-9A-Za-z]', '_', of.partition(':')[2])}" if of else ""
+    return f"_of_{re.sub(r'[^0-9A-Za-z]', '_', of.partition(':')[2])}" if of else ""  # "600519.SH"
 
 
 def lines_of(roots: Mapping[str, Node]) -> list[Line]:
@@ -204,7 +204,7 @@ def _used(codes: Iterable[str]) -> set[str]:
     """The formulas that some code calls, and those that they call."""
     found, waiting = {"signal_of"}, [*codes, _sources()["signal_of"]]
     while waiting:
-        for name in (set(re.findall(r"([a-z]\w*)\(", waiting.pop())) & _sources().keys()) - found:
+        for name in (set(re.findall(r"([a-z]\w*)\(", waiting.pop())) & _sources().keys()) - found:  # "ema("
             found.add(name)
             waiting.append(_sources()[name])
     return found

@@ -47,7 +47,7 @@ CHECKPOINTS_FILE, CHECKPOINT_TABLES = "checkpoints.sqlite", ("checkpoints", "wri
 PAGE_FILE, SIGNAL_FILE = "report.html", "signal.parquet"
 _MOST_CELLS = 100_000_000
 _CELL = "# %%"
-_NAME = re.compile(r"\n\nname: (.+)")
+_NAME = re.compile(r"\n\nname: (.+)")  # "\n\nname: 均线"
 _FINAL = frozenset(
     {
         "done",
@@ -63,7 +63,7 @@ _FINAL = frozenset(
 """Ends that a resume would only repeat."""
 _TEMPORARY_ENDS = frozenset({"code_unavailable", "data_unavailable", "model_unavailable", "timeout"})
 """Ends that a later resume may overcome."""
-_SPENT = re.compile(
+_SPENT = re.compile(  # "budget of the run: at most 20 calls"
     r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
 )
 _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")

@@ -43,7 +43,7 @@ from quantgraph.subgraphs.signal import understanding_lines
 _BARS = ("open", "high", "low", "close", "vol")
 _HIDDEN = ("base_url", "class")
 """Last parts of names of a configuration that tell a place, or nothing to people."""
-_PATHS = re.compile(
+_PATHS = re.compile(  # "/data/prices/600519.csv"
     r"(?:^|(?<=[\s'\"`(\[=,，：；（\u4e00-\u9fff])|(?<=\\n))~?(?:/[\w.@+~-]+)+/(?=[\w.@+~-])", re.MULTILINE
 )
 """Folders of an absolute path, in texts that also hold code and divisions."""

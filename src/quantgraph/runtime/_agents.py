@@ -292,7 +292,7 @@ def tool_errors(messages: Sequence[AnyMessage]) -> list[str]:
 def _with_code(text: str) -> str:
     """Make an error one line with a code; LangChain's own (bad arguments, unknown tool) have none."""
     line = " ".join(text.split())[:400]
-    return line if re.match(r"[a-z_]+: ", line) else f"bad_tool_call: {line}"
+    return line if re.match(r"[a-z_]+: ", line) else f"bad_tool_call: {line}"  # "unknown_symbol: AAPL"
 
 
 class _ShownOffline(CompiledStateGraph[Any, Any, Any, Any]):

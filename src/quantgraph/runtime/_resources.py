@@ -26,7 +26,7 @@ from quantgraph.settings import Settings, check_role, load_settings
 from quantgraph.state import GLOBAL_DATA_STATE, DataState
 from quantgraph.tools import code_runner
 
-_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
+_RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # "20240102-093000-0a1b2c"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from quantgraph.settings import load_settings
 PACKAGES = ("numpy", "pandas", "talib", "dateutil", "six", "tzdata", "pyarrow")
 """Packages that generated code may import."""
 
-_LEFT_OUT = re.compile(
+_LEFT_OUT = re.compile(  # "tests"
     r"(tests?|idle_test|__pycache__|site-packages|dist-packages|lib-dynload|config-.*|include)"
     r"|(_test|_xx|xx|_tkinter).*\.so"  # tkinter's library loads a graphical system's
     r"|.*\.(a|c|cc|cpp|exe|h|hpp|o|pxd|pxi|pyc|pyi|pyx|whl|so\.[\d.]+)"

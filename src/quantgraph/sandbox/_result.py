@@ -311,7 +311,7 @@ def code_error(error: Any, isolation: Isolation, *, memory_mb: int | None = None
     return CodeFailed(message, type=kind, cell_line=line)
 
 
-_PYARROW_ZONE = re.compile(r"Cannot locate (?:or parse )?timezone '([^']+)'")
+_PYARROW_ZONE = re.compile(r"Cannot locate (?:or parse )?timezone '([^']+)'")  # "Cannot locate timezone 'GB'"
 """Of the dtype ``timestamp[us, tz=Asia/Tokyo][pyarrow]``, whose zones are files."""
 
 

@@ -19,7 +19,7 @@ _UNITS = {
     "万": 10_000.0, "w": 10_000.0, "千": 1000.0, "k": 1000.0, "thousand": 1000.0, "百万": 1_000_000.0, "m": 1_000_000.0,
     "million": 1_000_000.0, "亿": 100_000_000.0,
 }  # fmt: skip
-_SMALL = re.compile(
+_SMALL = re.compile(  # "万分之三"
     r"(万分之|千分之|万)?\s*([\d.]+|[一二两三四五六七八九十]+)\s*(%|bps?|basis points|个?基点)?",
     re.IGNORECASE,
 )
@@ -30,9 +30,9 @@ _PARTS = {"万分之": 10_000.0, "万": 10_000.0, "千分之": 1000.0}
 
 def _figure(text: str) -> float | None:
     plain = text.replace(",", "")
-    if re.fullmatch(r"\d+(?:\.\d+)?", plain):
+    if re.fullmatch(r"\d+(?:\.\d+)?", plain):  # "20000.5"
         return float(plain)
-    return float(chinese_number(text)) if re.fullmatch(r"[一二两三四五六七八九十百]+", text) else None
+    return float(chinese_number(text)) if re.fullmatch(r"[一二两三四五六七八九十百]+", text) else None  # "三"
 
 
 def money_of(match: re.Match[str]) -> float | None:
@@ -169,15 +169,15 @@ def _added_units(match: re.Match[str]) -> PlanValue | None:
 
 
 def _move(match: re.Match[str], far: str) -> dict[str, Any]:
-    falls = re.search(r"跌|亏|fall|drop|dip|down", match[0], re.IGNORECASE)
+    falls = re.search(r"跌|亏|fall|drop|dip|down", match[0], re.IGNORECASE)  # "下跌"
     return {"on": "fall" if falls else "rise", "by": round(float(far) / 100, 10)}
 
 
 def _every(match: re.Match[str]) -> PlanValue:
     text = match[0].lower()
-    if number := re.search(r"\d+", text):
+    if number := re.search(r"\d+", text):  # "every 20 days"
         count = int(number[0])
-        if not re.search(r"周一|周1|[月季]度?的?1|第1", text):
+        if not re.search(r"周一|周1|[月季]度?的?1|第1", text):  # "每月1日"
             return count
     if "季" in text or "quarter" in text:
         return "quarter_start"
@@ -245,15 +245,15 @@ _ROWS: tuple[_Row, ...] = (
     ("risk", "", "risk 风险", rf"{_P}\s*risk(?:\s+per\s+trade)?|risk(?:ing)?\s+{_P}(?:\s+of\s+(?:the\s+|my\s+)?\w+)?(?:\s+per\s+trade)?|每[笔次]风险{_IS}{_P}", _NONE),
     ("short", "", "空 融券 short", r"(?:做空|卖空|融券|开空)[^,;。\n]*|\b(?:go\s+)?short(?:\s+sell(?:ing)?|ing)?\b(?!\s*-|\s+(?:term|window|period|line|(?:moving\s+)?average|[se]?ma)\b)[^,;.\n]*", _NONE),
 )  # fmt: skip
-_JOINTS = re.compile(
+_JOINTS = re.compile(  # "并且设置"
     r"(?:并且|而且|或者|同时|以及|且|或|和|并|设置|设定|设|带有?|加上?|\b(?:and|or|with|plus|using|use|set|a|an|the|at|on|after|by|its|is|hits)\s)\s*$",
     re.IGNORECASE,
 )
-_SELLS_BEFORE = re.compile(
+_SELLS_BEFORE = re.compile(  # "sell it when "
     r"(?:\b(?:sell|exit|close)(?:\s+(?:it|them))?\s+(?:(?:when|if|at|on|with)\s+)*)$", re.IGNORECASE
 )
-_SELLS_BEHIND = re.compile(rf"\s*(?:时|就|则|后|再)*\s*{_SOLD}(?!\s*(?:\d|其|所))")
-_BOUNDARY = re.compile(r"(?:^|[,;:。.、\n\x1f])\s*$")
+_SELLS_BEHIND = re.compile(rf"\s*(?:时|就|则|后|再)*\s*{_SOLD}(?!\s*(?:\d|其|所))")  # "时卖出"
+_BOUNDARY = re.compile(r"(?:^|[,;:。.、\n\x1f])\s*$")  # "MA5上穿MA20,"
 
 
 def _widen(text: str, begin: int, end: int) -> tuple[int, int]:
@@ -273,7 +273,7 @@ def _widen(text: str, begin: int, end: int) -> tuple[int, int]:
 @functools.cache
 def _pattern(pattern: str) -> re.Pattern[str]:
     """The pattern, compiled when a text first needs it: all of them together take as long as reading a request."""
-    return re.compile(pattern, re.IGNORECASE)
+    return re.compile(pattern, re.IGNORECASE)  # "止损5%"
 
 
 def find_clauses(text: str) -> tuple[tuple[PlanClause, ...], str]:
@@ -335,7 +335,7 @@ _WAIVERS = tuple(
     )
     for topic, words in _TOPIC_WORDS
 )
-_ALL = re.compile(
+_ALL = re.compile(  # "不要它们了"
     r"\s*(?:好的?|行|可以|ok(?:ay)?|yes|please)?[,\s]*(?:"
     r"(?:(?:那就|那|就)?(?:不要|不用|不需要|去掉|忽略|取消|跳过|不管|没有)(?:它们?|这个|这些|这部分|那个|那些)?(?:了|吧|也行|也可以)?)(?:[,\s]*(?:继续|就这样|跑吧|接着跑))?"
     r"|继续[,\s]*(?:不要|忽略|跳过)(?:它们?|这个|这些|这部分)(?:了|吧)?"

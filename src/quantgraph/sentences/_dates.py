@@ -79,41 +79,41 @@ def _several(spans: list[Span], text: str) -> Window:
     return Window(named=True, spans=joined, unparsed=(text.strip(),))
 
 
-_SESSIONS = re.compile(
+_SESSIONS = re.compile(  # "最近20个交易日"
     r"(?:最近的?|近|过去的?|前)\s*\d+\s*个?\s*交易日|(?:the\s+)?(?:last|past)\s+\d+\s+(?:trading\s+days|sessions)\b",
     re.IGNORECASE,
 )
-_NOW = re.compile(r"今天|今日|现在|目前|最新|至今|\b(?:today|now|date|present)\b", re.IGNORECASE)
-_LINK = re.compile(
+_NOW = re.compile(r"今天|今日|现在|目前|最新|至今|\b(?:today|now|date|present)\b", re.IGNORECASE)  # "至今"
+_LINK = re.compile(  # " to "
     r"\s*(?:到|至|-|~|–|—|→|\bto\b|\buntil\b|\btill\b|\bthrough\b|\bthru\b|\band\b|和|与)\s*", re.IGNORECASE
 )
-_LIST = re.compile(r"\s*(?:\band(?:\s+in)?\b|和|与|及|、|&)\s*", re.IGNORECASE)
-_BETWEEN = re.compile(r"between\s*(?:the\s+)?$", re.IGNORECASE)
-_START = re.compile(
+_LIST = re.compile(r"\s*(?:\band(?:\s+in)?\b|和|与|及|、|&)\s*", re.IGNORECASE)  # " and in "
+_BETWEEN = re.compile(r"between\s*(?:the\s+)?$", re.IGNORECASE)  # "between"
+_START = re.compile(  # "开始日期:"
     r"(?:(?:从|自从|自|始于|开始(?:日期|时间)?|起始(?:日期|时间)?|起)\s*(?:是|为)?\s*[:=]?\s*"
     r"|\b(?:since|from|starting(?:\s+(?:from|on|in))?|start(?:[_ ]date)?|beginning(?:\s+(?:of|in|on))?)\b\s*[:=]?\s*)(?:the\s+)?$",
     re.IGNORECASE,
 )
-_END = re.compile(
+_END = re.compile(  # "end_date:"
     r"(?:(?:截至|截止(?:到|日期|时间)?|直到|结束(?:日期|时间)?|到|至)\s*(?:是|为)?\s*[:=]?\s*"
     r"|\b(?:until|till|up\s+to|through|to|ending(?:\s+(?:on|in))?|end(?:[_ ]date)?)\b\s*[:=]?\s*)(?:the\s+)?$",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(
+_PLAIN = re.compile(  # "during"
     r"(?:在|于|对|\b(?:in|on|during|over|for|within|of|between|throughout)\b)\s*(?:the\s+)?$", re.IGNORECASE
 )
-_AFTER_START = re.compile(
+_AFTER_START = re.compile(  # "以来"
     r"\s*(?:以来|至今|起|开始|之后|以后|to\s+date\b|onwards?\b|until\s+now\b)", re.IGNORECASE
 )
-_AFTER_END = re.compile(r"\s*(?:为止|之前|以前)")
-_AFTER = re.compile(r"\s*(?:之?间|期间|这段时间|全年)")
-_EXCEPT = re.compile(
+_AFTER_END = re.compile(r"\s*(?:为止|之前|以前)")  # "为止"
+_AFTER = re.compile(r"\s*(?:之?间|期间|这段时间|全年)")  # "期间"
+_EXCEPT = re.compile(  # "不包括"
     r"(?:除了?|除去|除开|不含|不包括|不包含|排除|剔除|去掉|避开|跳过|不要?在?|\b(?:except|excluding|exclude|but\s+not|not|without|skip(?:ping)?|avoid(?:ing)?)\b)"
     r"\s*(?:(?:for|in|during|the)\s+)*$",
     re.IGNORECASE,
 )
-_AFTER_EXCEPT = re.compile(r"\s*(?:之?外|以外|除外|不交易|不要?交易|excluded)")
-_MALFORMED = re.compile(r"(?<![\d.])(?:19|20)(?:\d{5}|\d{7})(?![\d.])")
+_AFTER_EXCEPT = re.compile(r"\s*(?:之?外|以外|除外|不交易|不要?交易|excluded)")  # "以外"
+_MALFORMED = re.compile(r"(?<![\d.])(?:19|20)(?:\d{5}|\d{7})(?![\d.])")  # "2024131"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,9 +214,9 @@ def _read_list(text: str, begin: int, end: int, periods: list[Period], last: dat
     return _Item(begin=begin, end=_skip(_AFTER, text, end), window=_several(spans, text[begin:end]))
 
 
-_LINK_ON = re.compile(r"\s*(?:到|至|-|~|–|—|→|\bto\b|\buntil\b|\bthrough\b)\s*\d", re.IGNORECASE)
-_MONTHS_ONLY = re.compile(r"\d{1,2}月")
-_NO_MONTH = re.compile(
+_LINK_ON = re.compile(r"\s*(?:到|至|-|~|–|—|→|\bto\b|\buntil\b|\bthrough\b)\s*\d", re.IGNORECASE)  # "到2025"
+_MONTHS_ONLY = re.compile(r"\d{1,2}月")  # "6月"
+_NO_MONTH = re.compile(  # "均线"
     r"\s*(?:均|线|涨|跌|动|新|最|高|低|收益|回报|K|移动|内|里?每|后|前|之|以)", re.IGNORECASE
 )
 
@@ -374,7 +374,7 @@ def find_window(text: str, last_session: str | None) -> tuple[Window, str]:
     return _combine(items, written), text
 
 
-_DATE_LIKE = re.compile(
+_DATE_LIKE = re.compile(  # "2024-13-01"
     r"(?<!\d)(?:19|20)\d{2}\s*[-/.年]\s*\d{1,2}(?:\s*[-/.月]\s*\d{1,2})?[月日号]?|(?<!\d)(?:19|20)\d{5,7}(?!\d)"
 )
 

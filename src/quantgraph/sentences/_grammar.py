@@ -418,7 +418,7 @@ def _compares(tokens: Tokens, at: int) -> Iterator[Parse]:
 
 def _range(left: Operand | None, text: str) -> Clause | None:
     """``30到50之间``: above the lower and below the upper number, both in the same unit."""
-    numbers = [
+    numbers = [  # "30%到50%"
         (float(number), bool(percent)) for number, percent in re.findall(r"(\d+(?:\.\d+)?)\s*(%?)", text)
     ]
     (low, first), (high, second) = numbers

@@ -42,7 +42,7 @@ class MarketFilter:
     sells: bool = False
 
 
-_ADDS = re.compile(
+_ADDS = re.compile(  # "加一个条件:大盘在20日均线以上"
     r"\s*(?:再|另外|并且?|还要|买入时?)*\s*(?:加上?|增加|添加|附加)\s*(?:一个|1个|一条|1条|个)?\s*(?:买入)?(?:条件|过滤|限制)\s*[:,]?\s*(?P<zh>[^,;。\n]+?)(?:\s*(?:时|才买入?))?\s*[。.]?\s*"
     r"|\s*(?:and\s+|also\s+|now\s+|then\s+)*(?:add\s+(?:a|an|another|one\s+more)\s+(?:entry\s+|buy\s+)?(?:condition|filter)\s*[:,]?|also\s+require)\s*(?:that\s+)?(?P<en>[^,;\n]+?)[.\s]*",
     re.IGNORECASE,
@@ -81,18 +81,18 @@ _FORMS: tuple[tuple[str, str], ...] = (
 Entries need it (``need``; ``join`` behind a clause that buys, ``lead`` before one) or its opposite (``not``), or it sells (``out``).
 """
 _DAY = r"(?:当天|当日|今天|单日)?"
-_MOVE = re.compile(
+_MOVE = re.compile(  # "跌幅超过2%"
     rf"{_DAY}\s*(?P<zh>跌幅?|下跌|大跌|涨幅?|上涨|大涨)\s*(?P<than>超过|超|大于|不低于|至少)\s*(?P<x>\d+(?:\.\d+)?)\s*%"
     r"|(?:is\s+|was\s+)?(?P<en>falls?|fell|drops?|dropped|down|loses|lost|rises?|rose|gains?|gained|up)\s+(?:by\s+)?(?P<over>more\s+than|over|at\s+least)\s+"
     r"(?P<y>\d+(?:\.\d+)?)\s*%\s*(?:(?:on\s+)?(?:that|the\s+same|the)\s+day|in\s+(?:a|one)\s+day|today)?",
     re.IGNORECASE,
 )
-_STATE = re.compile(
+_STATE = re.compile(  # "收盘在"
     rf"^{_DAY}\s*(?:收盘?在|收盘?于|处于|位于|运行在|站在|在|收(?!盘))?\s*|^(?:is|was|stays|trades|trading)\s+",
     re.IGNORECASE,
 )
-_ACTION = re.compile(rf"{_BUYS}|{_SELLS}|\b(?:buy|enter|sell|exit|get\s+out)\b", re.IGNORECASE)
-_MARKET = re.compile(r"大盘|\bmarket\b", re.IGNORECASE)
+_ACTION = re.compile(rf"{_BUYS}|{_SELLS}|\b(?:buy|enter|sell|exit|get\s+out)\b", re.IGNORECASE)  # "买入"
+_MARKET = re.compile(r"大盘|\bmarket\b", re.IGNORECASE)  # "大盘"
 _ITS_STOCKS = re.compile(r"(?:其|它的?)?成[分份]股|\b(?:its\s+)?(?:members|constituents)\b", re.IGNORECASE)
 
 
@@ -146,14 +146,14 @@ def _patterns(subjects: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], .
         *(re.escape(name).replace(r"\ ", r"\s*") for name in sorted(INDEX_CODES, key=len, reverse=True)),
     ]
     subject = rf"{_DAY}\s*(?P<s>{'|'.join(names)}|(?<!\d)\d{{6}}\.(?:SH|SZ)|{_AGAIN})(?:\s*指数|\s+index\b)?{_MEMBERS}"
-    return tuple(
+    return tuple(  # "沪深300跌破20日均线时不买"
         (kind, re.compile(form.replace("@S", subject).replace("@C", f"(?P<c>{_INSIDE})"), re.IGNORECASE))
         for kind, form in _FORMS
     )
 
 
 def _code_of(word: str, subjects: Mapping[str, str], named: Sequence[str]) -> str | None:
-    if re.fullmatch(_AGAIN, word, re.IGNORECASE):
+    if re.fullmatch(_AGAIN, word, re.IGNORECASE):  # "指数"
         return named[0] if len(named) == 1 else None
     plain = {name.casefold(): code for name, code in subjects.items()}
     return plain.get(word.casefold()) or index_code(word) or INDEX_CODES.get(word.lower())
@@ -165,10 +165,10 @@ def _fits(kind: str, text: str, match: re.Match[str]) -> bool:
     if kind == "alone":
         return False
     if kind == "lead":
-        behind = re.split(r"[,;:。]|\.\s", text[match.end() :].lstrip(" ,"))[0]
-        return re.search(rf"{_BUYS}|\b(?:buy|enter)\b", behind, re.IGNORECASE) is not None
+        behind = re.split(r"[,;:。]|\.\s", text[match.end() :].lstrip(" ,"))[0]  # "上涨时,买入"
+        return re.search(rf"{_BUYS}|\b(?:buy|enter)\b", behind, re.IGNORECASE) is not None  # "买入"
     if kind == "join" or match[0].lstrip().lower().startswith(("unless", "除非")):
-        return bool(before) and re.fullmatch(rf"{_BUYS}|buy|enter", before[-1]) is not None
+        return bool(before) and re.fullmatch(rf"{_BUYS}|buy|enter", before[-1]) is not None  # "buy"
     return True
 
 

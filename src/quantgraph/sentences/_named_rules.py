@@ -18,10 +18,10 @@ from quantgraph.sentences._text import FILLERS_ZH, Token
 Tokens = Sequence[Token]
 
 _INWARD = re.compile(r"轨\s*(?:之?内|以内|里|中(?!轨))|进入|(?:从|由)[^,;]*轨|\b(?:into|through|from)\b")
-"""Words that the lexicon drops, and that mean a return into the band."""
-_STANDS = re.compile(r"\b(?:is|are|was|stays?|remains?|trades?)\s*$", re.IGNORECASE)
+"""Words that the lexicon drops, and that mean a return into the band, such as "下轨以内"."""
+_STANDS = re.compile(r"\b(?:is|are|was|stays?|remains?|trades?)\s*$", re.IGNORECASE)  # "price is"
 _WAYS: dict[str, Literal["up", "down"]] = {"above": "up", "over": "up", "below": "down", "under": "down"}
-_WITH = re.compile(r"\bwith\b", re.IGNORECASE)
+_WITH = re.compile(r"\bwith\b", re.IGNORECASE)  # "with"
 
 
 def bare_side(tokens: Tokens, line: str, action: Literal["BUY", "SELL"], memory: Memory) -> Resolved | None:
@@ -153,12 +153,12 @@ def named_rule(tokens: Tokens, memory: Memory) -> NamedRule | None:
     return None
 
 
-_USES_MACD = re.compile(
+_USES_MACD = re.compile(  # "基于MACD"
     r"(?:用|采用|基于|利用|按照?|根据)\s*macd|macd[^a-z]*做|^(?>.*?\b(?:use|using|apply)\b).*macd",
     re.IGNORECASE,
 )
 _PLAIN_LABELS = ("策略", "战法", "strategy", "strategies")
-_DUAL = re.compile(r"双均线|均线交叉|dual|double|cross", re.IGNORECASE)
+_DUAL = re.compile(r"双均线|均线交叉|dual|double|cross", re.IGNORECASE)  # "双均线"
 
 
 def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) -> NamedRule | None:
@@ -295,7 +295,7 @@ _FIELDS: dict[str, tuple[str, ...]] = {
     r"换手率?|turnover": ("turnover_rate",),
     r"(?:流通|总)?市值|cap": ("total_mv", "circ_mv"),
 }
-_HEADING = re.compile(
+_HEADING = re.compile(  # "海龟交易法则:"
     r"(?:^|(?<=[,;:。\s\x1f]))(?:请|帮我|帮忙|做|写|用|按|来|1?个)*(?:(?P<end>低|高|小|大|(?:low|high|small|large)(?=[\s-]))[\s-]*(?P<what>"
     + "|".join(_FIELDS)
     + r")|(?P<turtle>海龟|turtle))(?:\s*(?:选股|交易|轮动|投资|法则|系统|策略|战法|strategy|trading|picking|selection|system))*"
@@ -312,18 +312,18 @@ def find_heading(text: str) -> Heading | None:
     match = found[0]
     if match["turtle"]:
         return Heading(begin=match.start(), end=match.end())
-    fields = next(
+    fields = next(  # "总市值"
         fields for words, fields in _FIELDS.items() if re.fullmatch(words, match["what"], re.IGNORECASE)
     )
     high = match["end"].lower() in ("高", "大", "high", "large")
     return Heading(begin=match.start(), end=match.end(), fields=fields, high=high)
 
 
-_OF_NO_STYLE = re.compile(r"(?:策略|战法|strategy|strategies)|.*(?:均线|average|\bs?ma\b).*")
+_OF_NO_STYLE = re.compile(r"(?:策略|战法|strategy|strategies)|.*(?:均线|average|\bs?ma\b).*")  # "策略"
 """The bare word, and the style of the default rule, the cross of two averages."""
 
 _WORDS = r"index|indicators?|bands?|levels?|rank(?:s|ed|ing|ings)?|sort(?:ed)?|values?"
-_VAGUE = re.compile(
+_VAGUE = re.compile(  # "index based strategy"
     rf"\b(?:{_WORDS})(?:\s+(?:based|trading|stocks?|shares?|equit(?:y|ies)))*\s+strateg(?:y|ies)\b"
     rf"|\bstrateg(?:y|ies)\s+(?:(?:based|on|by|of|using|with|from|the|a)\s+)+(?:{_WORDS})\b"
     rf"|(?:指标|排名|排序|区间)(?:{FILLERS_ZH.pattern}|选股|交易){{0,4}}(?:策略|战法)",

@@ -17,26 +17,26 @@ _DAY = (
     rf"(?<![\d/.])(?:\d{{1,2}}/\d{{1,2}}/{_YEAR_DIGITS}|\d{{1,2}}\.\d{{1,2}}\.{_YEAR_DIGITS}|(?<!\d-)\d{{1,2}}-\d{{1,2}}-{_YEAR_DIGITS})"
     r"(?![\d/]|\.\d|-\d{1,2}-)"
 )
-_DATE = re.compile(_DAY)
-_PARTS = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})")
+_DATE = re.compile(_DAY)  # "10/31/2025"
+_PARTS = re.compile(r"(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})")  # "10/31/2025"
 _LINK = r"\s*(?:-|~|–|—|到|至|\bto\b|\buntil\b|\bthrough\b|\band\b|和)\s*"
-_SPAN = re.compile(rf"{_DAY}(?:{_LINK}{_DAY})?", re.IGNORECASE)
-_SHORT_SPAN = re.compile(
+_SPAN = re.compile(rf"{_DAY}(?:{_LINK}{_DAY})?", re.IGNORECASE)  # "1/2/2024 - 6/30/2024"
+_SHORT_SPAN = re.compile(  # "1/2到6/30"
     rf"(?<![\d/.-])(?:\d{{1,2}}/\d{{1,2}}/\d{{2}}{_LINK}\d{{1,2}}/\d{{1,2}}/\d{{2}}"
     rf"|\d{{1,2}}/\d{{1,2}}{_LINK}\d{{1,2}}/\d{{1,2}})(?![\d/])",
     re.IGNORECASE,
 )
-_MONTH_YEAR = re.compile(
+_MONTH_YEAR = re.compile(  # "3/2024"
     r"(?<![\d/.-])(0?[1-9]|1[0-2])/((?:19|20)\d{2})(?![\d/-]|\.\d|\s*(?:日|天|均|线|-?\s*day|[se]?ma\b|倍|%))",
     re.IGNORECASE,
 )
 _TO_YEAR = r"\s*(?:到|至|-|~|–|—)\s*"
 _YEAR_PAIR = re.compile(rf"(?<![\d.])(2\d|3\d)年?({_TO_YEAR})(2\d|3\d)年(?!线|均|期|新|内|后|来)")
-_YEAR_PART = re.compile(
+_YEAR_PART = re.compile(  # "24年上半年"
     r"(?<![\d.])(?<![近前满])([0-3]\d)(年\s*(?:[上下]半年|第?[1-4]季度|Q[1-4]|(?:1[0-2]|0?[1-9])月))",
     re.IGNORECASE,
 )
-_YEAR_ALONE = re.compile(
+_YEAR_ALONE = re.compile(  # "24年全年"
     r"(?<![\d.])(?<![近前满每第约])(?<!最近)(?<!过去)(?<!持有)(?<!连续)(?<!超过)(?<!不到)(2[1-9]|3\d)"
     r"(年(?:全年|度)?)(?!\d|线|均|期|新|内|以|之?[内前后]|来|的?(?:历史|均))"
 )
@@ -198,16 +198,16 @@ _ROWS: tuple[tuple[str, _Reader], ...] = (
     ),
     (r"(?<![A-Za-z])" + _MONTH, lambda m: _period("month", 0, _month_of(m[1]))),
 )  # fmt: skip
-_RULES = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in _ROWS]
+_RULES = [(re.compile(pattern, re.IGNORECASE), reader) for pattern, reader in _ROWS]  # "2024年3月"
 
 _MOST_DIGITS = 9
-_ROLLING = re.compile(
+_ROLLING = re.compile(  # "最近3年"
     r"(?:最近的?|近|过去的?|前)\s*(\d+)\s*个?\s*(年|月|周|星期|天|日)(?!均|线|新|涨|跌|动|收|高|低|最|K(?!DJ))"
     r"|(?:the\s+)?(?:last|past|previous|recent)\s+(\d+)\s*-?\s*(year|month|week|day)s?\b"
     r"|(?:the\s+(?:last|past|previous)|past)\s+(year|month|week|quarter)\b",
     re.IGNORECASE,
 )
-_NAMED = re.compile(
+_NAMED = re.compile(  # "今年以来"
     r"(前年|去年|今年|本年度?|上个?月|本月|这个月|上个?季度|本季度|今年以来)"
     r"|(全部(?:历史|数据|时间|区间)|(?:所有|整个|完整)(?:的)?(?:历史|数据)|全历史)"
     r"|\b(?:(?:the\s+)?(?:full|entire|whole)\s+(?:history|period|file|data)|all\s+(?:(?:the|of\s+the)\s+)?(?:available\s+)?(?:data|history|dates))\b"
@@ -250,7 +250,7 @@ def _rolling(match: re.Match[str], last: date | None) -> Period:
 def _read_name(match: re.Match[str], last: date | None) -> Period:
     if last is None:
         return Period(unit="fixed")
-    word = re.sub(r"\s+", " ", match[0].lower())
+    word = re.sub(r"\s+", " ", match[0].lower())  # "last year"
     if match[2] or not (match[1] or match[3]):
         return Period(unit="fixed", start=EARLIEST, end=_text(last))
     quarter = 3 * ((last.month - 1) // 3) + 1

@@ -132,12 +132,12 @@ class RequestLine:
         return (token for token in self.tokens if token.kind not in DATA_KINDS and token.text != "k线")
 
 
-_BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*\s*{MARK}")
+_BEFORE_A_DATE = re.compile(rf"\s*(?:在|的|股票|'s|in|over|during|for|[,:])*\s*{MARK}")  # "在\x1f"
 
 
 def _looks_like_a_name(token: Token, text: str) -> bool:
     """Whether an unknown word, or a code of no exchange, stands right before the date, like a security."""
-    strange = token.kind == "UNKNOWN" or re.fullmatch(r"\d{6}", token.text)
+    strange = token.kind == "UNKNOWN" or re.fullmatch(r"\d{6}", token.text)  # "600519"
     return bool(strange and _BEFORE_A_DATE.match(text, token.end))
 
 
@@ -183,8 +183,8 @@ def _read_line(
     names = [] if found.symbols else [token for token in tokens if _looks_like_a_name(token, text)]
     strange = frozenset(names)
     if choice.benchmark:
-        pieces = re.split(r"[,，;；。!！?？\n]", line)
-        words = next(
+        pieces = re.split(r"[,，;；。!！?？\n]", line)  # "贵州茅台，20日均线"
+        words = next(  # "基准：沪深300"
             (each.strip() for each in pieces if re.search("基准|benchmark", each, re.IGNORECASE)), line
         )
         clauses = (
@@ -520,7 +520,7 @@ def _ranked(rule: TradingRule | None, context: RequestContext) -> dict[str, Plan
 _LEFT_OUT = Note(zh="没有读懂，按您说的不执行", en="not read, left out as you wish")
 
 
-_MOVES = re.compile(
+_MOVES = re.compile(  # "falls below"
     r"跌破|跌穿|突破|升破|站上|\b(?:falls?|drops?|dips?|slips?|breaks?|rises?|climbs?|moves?|goes|gets?|comes?)\s+"
     r"(?:back\s+)?(?:above|over|below|under)\b",
     re.IGNORECASE,

@@ -57,7 +57,7 @@ class Roles:
 _M = f"([{MARKS}])"
 _LIST = f"([{MARKS}](?:[\\s,、和与及]*[{MARKS}])*)"
 _FIRST = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    re.compile(pattern, re.IGNORECASE)  # "\U000f0000 instead of \U000f0001"
     for pattern in (
         rf"(?:用|以|换成)?\s*{_M}\s*(?:来)?(?:代替|替代|取代|替换)(?:了|掉)?\s*{_M}",
         rf"{_M}\s*,?\s*(?:instead\s+of|in\s+place\s+of|rather\s+than|(?:and\s+|but\s+)?not|而?不是|而非)\s*{_M}",
@@ -65,28 +65,28 @@ _FIRST = tuple(
     )
 )
 _SECOND = tuple(
-    re.compile(pattern, re.IGNORECASE)
+    re.compile(pattern, re.IGNORECASE)  # "把\U000f0000换成\U000f0001"
     for pattern in (
         rf"(?:把|将|由|从)\s*{_M}\s*(?:换成|换为|改成|改为|替换为|替换成|变成)\s*{_M}",
         rf"(?:replace|swap|change)\s*{_M}\s*(?:with|by|for|to)\s*{_M}",
         rf"(?:不要|不买|不做|不是|not)\s*{_M}\s*,?\s*(?:只要|而要|而是|改要|要|只买|只做|but|only|use|trade)?\s*{_M}",
     )
 )
-_MEMBER = re.compile(rf"{_M}\s*(?:里面?|中|内|之中|当中|范围内?)?\s*的?\s*{_M}")
-_BENCHMARK = re.compile(
+_MEMBER = re.compile(rf"{_M}\s*(?:里面?|中|内|之中|当中|范围内?)?\s*的?\s*{_M}")  # "\U000f0000中的\U000f0001"
+_BENCHMARK = re.compile(  # "以\U000f0000为基准"
     rf"(?:以|用|对比)\s*{_M}\s*(?:为|作为?|做|当)\s*(?:业绩)?(?:比较)?基准|(?:业绩)?(?:比较)?基准\s*(?:为|是|用|[:=])?\s*{_M}"
     rf"|benchmark(?:ed)?\s*(?:against|to|is|of|with|[:=])?\s*(?:the\s+)?{_M}|{_M}\s+as\s+(?:the\s+|a\s+)?benchmark",
     re.IGNORECASE,
 )
-_WATCHES = re.compile(
+_WATCHES = re.compile(  # "watch \U000f0000, trade \U000f0001"
     rf"(?:观察|监控|参考|盯着?|看|watch(?:ing)?)\s*{_LIST}\s*[,;和并]?\s*(?:and\s+)?(?:只?交易|只?买卖|trade|trading)\s*{_LIST}",
     re.IGNORECASE,
 )
-_EXCEPT = re.compile(
+_EXCEPT = re.compile(  # "除了\U000f0000以外"
     rf"(?:除了|除|除去|除开|剔除|去掉|不含|不包括|不包含|排除|不要|except(?:\s+for)?|excluding|exclude|but\s+not|without|other\s+than)\s*{_LIST}\s*(?:之?外|以外)?的?",
     re.IGNORECASE,
 )
-_AGAINST = re.compile(
+_AGAINST = re.compile(  # "跑赢\U000f0000"
     rf"(?:{_M}\s*)?(?:相对于?|对比|relative\s+to|\bvs\b\.?|\bversus\b|against|跑赢|跑输|强于|弱于|outperforms?|underperforms?|(?:stronger|weaker|higher|better|worse)\s+than)\s*(?:the\s+)?{_M}",
     re.IGNORECASE,
 )
@@ -144,7 +144,7 @@ def _members(text: str, symbols: Sequence[str]) -> tuple[str, list[Note]]:
         one, other = (symbol_of(match[group], symbols) for group in (1, 2))
         if not is_group(one) or is_group(other):
             return match[0]
-        if re.search(r"[里中内的]", match[0]):
+        if re.search(r"[里中内的]", match[0]):  # "中的"
             return f" {match[2]} "
         problems.append(_beside(one, other))
         return match[0]
@@ -203,7 +203,7 @@ _IF = re.compile(r"\b(?:when|if|once|where|whenever|as|while)\b|当|如果|假�
 
 def _groups(text: str, tokens: Sequence[Token], symbols: Sequence[str]) -> list[tuple[Codes, str, str]]:
     """Each row of securities with the kinds of the tokens before and behind it."""
-    places = [(match.start(), match[0]) for match in re.finditer(f"[{MARKS}]", text)]
+    places = [(match.start(), match[0]) for match in re.finditer(f"[{MARKS}]", text)]  # "\U000f0000"
     found: list[tuple[Codes, str, str]] = []
     at = 0
     while at < len(places):

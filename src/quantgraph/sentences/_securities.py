@@ -31,7 +31,7 @@ _MEMBERS = (
     r"(?:(?:\s+index)?(?:\s+(?:constituents?|members?|components?))?(?:\s+stocks?)?\b)?"
 )
 _OF = r"(?:(?:all\s+)?(?:the\s+)?(?:constituents?|members?|stocks?|components?)\s+(?:of|in|from)\s+(?:the\s+)?)?"
-_INDEX_NAME = re.compile(
+_INDEX_NAME = re.compile(  # "沪深300"
     _OF
     + "("
     + "|".join(re.escape(name).replace(r"\ ", r"\s*") for name in sorted(INDEX_CODES, key=len, reverse=True))
@@ -39,19 +39,19 @@ _INDEX_NAME = re.compile(
     + _MEMBERS,
     re.IGNORECASE,
 )
-_SUFFIXED = re.compile(
+_SUFFIXED = re.compile(  # "600519.SH"
     r"(?<![0-9A-Za-z])(\d{6})\.(SH|SZ|BJ|SS|XSHG|XSHE)(?![A-Za-z0-9])" + _MEMBERS, re.IGNORECASE
 )
-_PREFIXED = re.compile(r"(?<![0-9A-Za-z])(SH|SZ|BJ)\.?(\d{6})(?!\d)" + _MEMBERS, re.IGNORECASE)
-_EVERYTHING = re.compile(
+_PREFIXED = re.compile(r"(?<![0-9A-Za-z])(SH|SZ|BJ)\.?(\d{6})(?!\d)" + _MEMBERS, re.IGNORECASE)  # "SH600519"
+_EVERYTHING = re.compile(  # "全部A股"
     r"(?:全部|所有)\s*+的?\s*+(?:A股)?\s*+(?:股票|个股|A股|标的)|(?:整个|全)\s*+A?\s*+(?:股)?市场(?:\s*股票)?|全A股?"
     r"|\ball\s+(?:of\s+)?(?:the\s+)?(?:a-?\s*shares?|stocks|symbols|shares|names|tickers)\b"
     r"|\b(?:the\s+)?(?:whole|entire)\s+(?:market|universe)\b|\bevery\s+(?:stock|symbol)\b",
     re.IGNORECASE,
 )
-_ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")
-_BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")
-_TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")
+_ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")  # "ALL"
+_BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")  # "600519"
+_TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")  # "AAPL"
 _ENDS = r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
 _IN_TWO_PARTS = re.compile(rf"(?<![A-Za-z0-9.-])([A-Z]{{2,6}}[.-][A-Z]{{1,6}}|[A-Z][.-][A-Z]{{2,6}}){_ENDS}")
 """A code with an exchange, a class or a currency: ``US.AAPL``, ``BRK-B``, ``BTC-USD``."""
@@ -60,7 +60,7 @@ _ABROAD = re.compile(rf"(?<![A-Za-z0-9.-])(?:(\d{{4,5}}\.[A-Z]{{1,2}})|HK[.:](\d
 _PLACES = frozenset(
     ("us", "hk", "uk", "de", "fr", "jp", "cn", "ca", "au", "usd", "usdt", "eur", "gbp", "hkd", "cny")
 )
-_LETTER = re.compile(r"(?m)(?:^|(?<=[A-Z],)|(?<=[A-Z], ))([A-Z])(?=[ ]*(?:,|$))")
+_LETTER = re.compile(r"(?m)(?:^|(?<=[A-Z],)|(?<=[A-Z], ))([A-Z])(?=[ ]*(?:,|$))")  # "F, T"
 """A one-letter ticker, only in a list of tickers or alone on its line."""
 _EXCHANGES = {"SS": "SH", "XSHG": "SH", "XSHE": "SZ"}
 
@@ -86,7 +86,7 @@ def exchange_of(code: str) -> str | None:
     ('SH', 'SZ', 'BJ', None)
     """
     for exchange, pattern in _PREFIXES:
-        if re.match(pattern, code):
+        if re.match(pattern, code):  # "600519"
             return exchange
     return None
 
@@ -123,7 +123,7 @@ class _Marks:
 
 
 def _index_code(match: re.Match[str]) -> str:
-    wanted = re.sub(r"\s+", "", match[1].lower())
+    wanted = re.sub(r"\s+", "", match[1].lower())  # "沪深 300"
     return next(code for name, code in INDEX_CODES.items() if name.replace(" ", "") == wanted)
 
 
@@ -134,7 +134,7 @@ def _bare_code(match: re.Match[str]) -> str | None:
 
 def _own_parts(code: str) -> list[str]:
     """The parts of a code without those that say where it is listed, or in what it is paid."""
-    return [part for part in re.split("[.-]", code.lower()) if part not in _PLACES]
+    return [part for part in re.split("[.-]", code.lower()) if part not in _PLACES]  # "BRK-B"
 
 
 _SHORT = "MACD RSI KDJ BOLL SMA EMA EXPMA MA VOL PE PB PS TTM DIF DIFF DEA ALL ETF OHLC OHLCV "
@@ -149,7 +149,7 @@ def is_shouted(text: str, is_word: Callable[[str], bool]) -> bool:
     letters = [letter for letter in text if letter.isalpha()]
     if 2 * sum(letter.isascii() and letter.isupper() for letter in letters) <= len(letters):
         return False
-    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])", text)) - _ABBREVIATIONS
+    words = set(re.findall(r"(?<![A-Za-z])[A-Z]{2,}(?![A-Za-z])", text)) - _ABBREVIATIONS  # "AAPL"
     return any(is_word(word.lower()) and word.lower() not in NO_TICKERS for word in words)
 
 
@@ -184,6 +184,6 @@ def find_symbols(
         marks.take(_IN_TWO_PARTS, lambda m: None if any(map(is_word, _own_parts(m[1]))) else m[1])
         marks.take(_TICKER, ticker)
     symbols, text = marks.marked()
-    text = re.sub(rf"\(([\s{MARKS}]*)\)", r" \1 ", collapse_spaces(text))
-    rest = re.sub(f"[{MARKS}]", " ", text)
+    text = re.sub(rf"\(([\s{MARKS}]*)\)", r" \1 ", collapse_spaces(text))  # "(\U000f0000)"
+    rest = re.sub(f"[{MARKS}]", " ", text)  # "\U000f0000"
     return SymbolMatch(symbols=symbols, rest=collapse_spaces(rest), marked=collapse_spaces(text))

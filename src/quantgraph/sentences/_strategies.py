@@ -294,7 +294,7 @@ def _never_sold(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     return replace(read, exit=tree.NEVER, exit_text=tokens[at].text)
 
 
-_JOINS = re.compile(r"and|but|就|并|然后")
+_JOINS = re.compile(r"and|but|就|并|然后")  # "然后"
 
 
 def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[tree.Condition, Memory] | None:

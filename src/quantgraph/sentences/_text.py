@@ -34,34 +34,34 @@ _WORDS = {
 }  # fmt: skip
 
 _FIGURES = "零〇一二两三四五六七八九十百"
-_NUMERAL = re.compile(
+_NUMERAL = re.compile(  # "二十日"
     rf"(?<![{_FIGURES}])(?!一\s*个(?!月|季|交易日|周|星期|年|日|天))[{_FIGURES}]{{1,{MOST_DIGITS}}}+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
 )
-_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1e\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x09\x0b-\x1e\x7f-\x9f]")  # "\x00"
 _INVISIBLE = re.compile(rf"[{MARKS}\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
-_SPACES = re.compile(r"[^\S\n]{2,}")
+_SPACES = re.compile(r"[^\S\n]{2,}")  # "MA5  MA20"
 _MARK = "\x1f"
-_MEASURE = re.compile(r"[个些种套份款]+")
+_MEASURE = re.compile(r"[个些种套份款]+")  # "个"
 _PERCENT_OF = re.compile(rf"百分之([{_FIGURES}]{{1,{MOST_DIGITS}}}+(?![{_FIGURES}])|\d+(?:\.\d+)?)")
-_TENTHS = re.compile(rf"(?<!\d)(\d{{1,{MOST_DIGITS}}})\s*成(?![交份分])")
-_ENGLISH_NUMBER = re.compile(
+_TENTHS = re.compile(rf"(?<!\d)(\d{{1,{MOST_DIGITS}}})\s*成(?![交份分])")  # "3成"
+_ENGLISH_NUMBER = re.compile(  # "five days"
     r"\b("
     + "|".join(_WORDS)
     + r")\b(?=[\s-]*(?:days?|sessions?|weeks?|months?|years?|times|percent|stocks?)\b)"
     r"|(?<=\btop )(" + "|".join(_WORDS) + r")\b|(?<=\bbottom )(" + "|".join(_WORDS) + r")\b",
     re.IGNORECASE,
 )
-_PERCENT_WORD = re.compile(r"(?<=\d)\s*(?:per\s?cent|pct)\b", re.IGNORECASE)
-_LOOK_BACK_ZH = re.compile(
+_PERCENT_WORD = re.compile(r"(?<=\d)\s*(?:per\s?cent|pct)\b", re.IGNORECASE)  # "5 percent"
+_LOOK_BACK_ZH = re.compile(  # "过去20日的涨幅"
     r"(?:过去|最近|近|前)\s*(\d+)\s*个?(?:交易)?[日天]"
     r"(?=\s*内?\s*的?\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量|新高|新低|最高|最低|高点|低点|均|平均))内?\s*的?\s*"
 )
-_LOOK_BACK_EN = re.compile(
+_LOOK_BACK_EN = re.compile(  # "return over the past 20 days"
     r"\b(returns?|momentum|gain|highs?|lows?|average(?: volume)?|rsi)\s+(?:over|of|in|for|during)\s+(?:the\s+)?"
     r"(?:last|past|previous|prior)?\s*(\d+)\s+(?:trading\s+)?(?:days|sessions)\b",
     re.IGNORECASE,
 )
-_PAST_N_DAY = re.compile(
+_PAST_N_DAY = re.compile(  # "past 20 days' return"
     r"\b(?:last|past|previous|prior)\s+(\d+)[\s-]*(?:trading\s+)?days?(?:'s|')?\s+"
     r"(?=returns?\b|momentum\b|gain\b|highs?\b|lows?\b|average\b)",
     re.IGNORECASE,
@@ -70,56 +70,56 @@ _PAST_N_DAY = re.compile(
 
 SESSIONS_A_MONTH = 21
 """Sessions of a month of momentum or return."""
-_MONTHS_OF = re.compile(
+_MONTHS_OF = re.compile(  # "过去3个月涨幅"
     r"(?:过去|最近|近|前)?(\d{1,3})个月的?(?=\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量))"
     r"|\b(\d{1,3})[\s-]month(?:s')?[\s-]+(?=returns?\b|momentum\b|gains?\b)",
     re.IGNORECASE,
 )
-_FROM_BELOW = re.compile(
+_FROM_BELOW = re.compile(  # "crosses the 20-day average from below"
     r"\bcross(es|ed|ing)?\b(?!\s+(?:above|below|over|under|up|down)\b)"
     r"((?:(?!\b(?:and|or|buy|sell|when|then|from)\b)[\w\s'()-]){1,60}?)\bfrom\s+(below|above)\b",
     re.IGNORECASE,
 )
-_DAYS_BROKEN = re.compile(
+_DAYS_BROKEN = re.compile(  # "20日突破,买入"
     r"(?<!\d)(\d+)\s*[日天](突破|跌破)(?=\s*(?:时|就|则|后)?\s*(?:[,;。]|$|买|做多|开仓|入场|卖|平仓|离场|出场|清仓))"
 )
-_DAYS_THAT_CROSS = re.compile(
+_DAYS_THAT_CROSS = re.compile(  # "5日/20日金叉"
     r"(?<![\d.月/-])(\d{1,3})(?:\s*[日天]\s*[/、和与]?|\s*-?\s*days?\s*(?:/|\band)|\s*[/、和与]|\s+and)\s*(\d{1,3})\s*(?:[日天]|-?\s*days?\b)?"
     r"(?=\s*的?(?:黄金交叉|金叉|死亡交叉|死叉|(?:golden|death|dead)[\s-]cross))",
     re.IGNORECASE,
 )
-_BREAKS = re.compile(
+_BREAKS = re.compile(  # "breaks its 20-day high"
     r"\bbreak(s|ing)?\s+(?:(?:out\s+of|through)\s+)?(?:(?:its|the|an?)\s+)?(?:new\s+)?(?=\d+[\s-]*days?\s+(high|low)s?\b)",
     re.IGNORECASE,
 )
-_STOCKS_WITH = re.compile(
+_STOCKS_WITH = re.compile(  # "5 stocks with the highest"
     r"\b(?:top\s+)?(\d+)\s+(?:stocks|names|symbols|companies)\s+(?:with|that\s+have|having)\s+the\s+"
     r"(highest|largest|strongest|best|lowest|smallest|weakest|worst)\b",
     re.IGNORECASE,
 )
-_DEVIATIONS_EN = re.compile(
+_DEVIATIONS_EN = re.compile(  # "2 standard deviations below its 20-day moving average"
     r"\b(?:more\s+than\s+)?(\d+(?:\.\d+)?)\s*(?:standard\s+deviations?|std(?:s|\s+devs?)?|sigmas?)\s+(above|below)\s+"
     r"(?:its\s+|the\s+)?(\d+)[\s-]*days?\s+(?:(?:simple\s+)?moving\s+average|average|mean|s?ma)\b",
     re.IGNORECASE,
 )
-_DEVIATIONS_ZH = re.compile(
+_DEVIATIONS_ZH = re.compile(  # "低于20日均线2个标准差"
     r"(高于|低于|突破|跌破)\s*(\d+)\s*[日天](?:移动平均线|移动平均|均线|均值)的?\s*(\d+(?:\.\d+)?)\s*[个倍]的?标准差"
 )
 _LEVEL = r"\s*(-?\d+(?:\.\d+)?)(?![\d.]*\s*(?:%|日|天|倍|元|亿))\s*"
-_RISES_TO = re.compile(
+_RISES_TO = re.compile(  # "回升到30以上"
     rf"(?:重新|再次)?(?:回升|升回|涨回|升|回到|反弹|上升){{1,2}}[到至]?{_LEVEL}(?:以上|之上|上方)"
 )
-_FALLS_TO = re.compile(
+_FALLS_TO = re.compile(  # "跌回到70以下"
     rf"(?:重新|再次)?(?:跌回|降回|回落|跌|降|下降){{1,2}}[到至]?{_LEVEL}(?:以下|之下|下方)"
 )
-_RISES_OVER = re.compile(rf"(?:回升|上升|反弹)[到至]?(?:超过|高于|突破){_LEVEL}")
-_FALLS_UNDER = re.compile(rf"(?:回落|下降)[到至]?(?:低于|跌破|跌穿){_LEVEL}")
+_RISES_OVER = re.compile(rf"(?:回升|上升|反弹)[到至]?(?:超过|高于|突破){_LEVEL}")  # "反弹超过30"
+_FALLS_UNDER = re.compile(rf"(?:回落|下降)[到至]?(?:低于|跌破|跌穿){_LEVEL}")  # "回落低于70"
 _BAND_NUMBERS = re.compile(r"\(\s*(\d{1,4})\s*日?\s*,\s*(\d{1,3}(?:\.\d{1,3})?)\s*倍(?:标准差)?\s*\)")
-_TESTED_ZH = re.compile(r"回测\s*(?:过去|最近|近)?\s*(\d{1,3})\s*(年|个月)(?!线|均)")
-_TESTED_EN = re.compile(
+_TESTED_ZH = re.compile(r"回测\s*(?:过去|最近|近)?\s*(\d{1,3})\s*(年|个月)(?!线|均)")  # "回测最近3年"
+_TESTED_EN = re.compile(  # "backtest over 3 years"
     r"\b(back-?\s?test(?:ed|ing)?)\s+(?:for|over)\s+(?:the\s+)?(\d{1,3})\s+(years?|months?)\b", re.IGNORECASE
 )
-_HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)
+_HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)  # "布林"
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
@@ -130,7 +130,7 @@ def without_names(text: str, names: Iterable[str]) -> str:
     """
     for name in names:
         bounds = (r"(?<!\w)", r"(?!\w)") if name.isascii() else ("", "")
-        text = re.sub(re.escape(name).join(bounds), " ", text, flags=re.IGNORECASE)
+        text = re.sub(re.escape(name).join(bounds), " ", text, flags=re.IGNORECASE)  # "贵州茅台"
     return text
 
 
@@ -147,8 +147,8 @@ def clean_words(text: str) -> str:
     return words if any(letter.isalnum() for letter in words) and not _MEASURE.fullmatch(words) else ""
 
 
-_HAN = re.compile(r"[\u4e00-\u9fff]")
-_PAUSE = re.compile(r"[,;:!?\n\x1f。、;]")
+_HAN = re.compile(r"[\u4e00-\u9fff]")  # "涨"
+_PAUSE = re.compile(r"[,;:!?\n\x1f。、;]")  # ","
 
 
 def readable_excerpt(word: str, text: str, begin: int, end: int) -> str:
@@ -177,7 +177,7 @@ def _clause(text: str, begin: int, end: int) -> str:
     return text[begin:end].strip()
 
 
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")  # "20"
 
 
 def longest_number(text: str) -> int:
@@ -225,8 +225,8 @@ def normalise(text: str) -> str:
         plain = unicodedata.normalize("NFC", text)
     text = _CONTROL.sub(" ", _INVISIBLE.sub("", plain))
     text = simplified(collapse_spaces(text))
-    text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")
-    text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text
+    text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")  # "the stock\u2019s high"
+    text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text  # "上半年"
     text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else chinese_number(m[1])}%", text)
     text = _NUMERAL.sub(lambda m: str(chinese_number(m[0])), text)
     text = _TENTHS.sub(lambda m: f"{int(m[1]) * 10}%", text)
@@ -277,7 +277,7 @@ _FILL_ZH = (
     "当天", "当日", "今日", "规则", "条件", "参数", "改为", "改成", "换成", "换为", "那些", "那", "公司", "a股", "元", "进入", "包含", "包括", "所有",
     "某", "谁", "些", "个", "帮", "来个", "搞个", "弄个", "一种", "一套", "一份", "一款", "简单", "基础", "基本", "经典", "普通", "常见", "常用", "标准", "看一看", "看看", "看", "的效果", "效果如何", "效果怎么样", "效果", "表现如何", "怎么样", "如何", "再试一次", "再试", "重试", "继续", "好的", "可以", "默认", "是的", "没错", "确认", "都", "请用", "于", "上述", "以下规则",
 )  # fmt: skip
-FILLERS_ZH = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))
+FILLERS_ZH = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))  # "请"
 """Chinese fillers, the longest first."""
 
 _FILL_EN = (
@@ -429,7 +429,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("SEP", r"[,;。.、:!?\n]|then"),
 )  # fmt: skip
 
-_LABELS = re.compile(
+_LABELS = re.compile(  # "均线策略"
     r"(?:双均线|均线交叉|均线|动量|价值|估值|突破|趋势跟踪|趋势|均值回归|反转|量价|海龟)(?:选股|交易)?(?:策略|战法)"
     r"|(?:dual |double )?(?:moving[\s-]average|ma|sma|momentum|value|valuation|breakout|trend(?:[\s-]following)?|mean[\s-]reversion)"
     r"(?: cross-?over| cross| trading)? strategy"
@@ -453,15 +453,15 @@ def _whole_words(pattern: str) -> str:
     return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
 
 
-_COMPILED = tuple((kind, re.compile(_whole_words(pattern))) for kind, pattern in _KINDS)
-_WORD = re.compile(r"[a-z][a-z'_-]*")
-_SPACE = re.compile(rf"(?:[\s{MARK}{MARKS}\"'“”《》\[\]「」]|-(?![\d.]))+")
-_UNKNOWN_RUN = re.compile(r"[a-z0-9_.']+|.")
+_COMPILED = tuple((kind, re.compile(_whole_words(pattern))) for kind, pattern in _KINDS)  # "金叉"
+_WORD = re.compile(r"[a-z][a-z'_-]*")  # "golden"
+_SPACE = re.compile(rf"(?:[\s{MARK}{MARKS}\"'“”《》\[\]「」]|-(?![\d.]))+")  # "》 "
+_UNKNOWN_RUN = re.compile(r"[a-z0-9_.']+|.")  # "macd"
 
 
 def is_word(word: str) -> bool:
     """Whether a lower-case word belongs to this lexicon, so is not a ticker."""
-    if word in FILLERS or word in NO_TICKERS or re.fullmatch(r"[qh]\d", word):
+    if word in FILLERS or word in NO_TICKERS or re.fullmatch(r"[qh]\d", word):  # "q1"
         return True
     return any(match.end() == len(word) for _, pattern in _COMPILED if (match := pattern.match(word)))
 
@@ -470,7 +470,7 @@ def _value(kind: str, match: re.Match[str]) -> float:
     if kind == "TWICE":
         return 2.0
     number = next((group for group in match.groups() if group is not None), "0")
-    return float(number) if re.fullmatch(r"-?\d+(?:\.\d+)?", number) else 0.0
+    return float(number) if re.fullmatch(r"-?\d+(?:\.\d+)?", number) else 0.0  # "20"
 
 
 _ALIASES = {"TWICE": "TIMES", "BILLION": "YI"}

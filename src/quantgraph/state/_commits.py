@@ -111,7 +111,7 @@ def _place(field: str) -> tuple[int, str]:
     return _PRICES.index(field) if field in _PRICES else len(_PRICES), field
 
 
-_NAME = re.compile(r"[0-9a-f]{32}")
+_NAME = re.compile(r"[0-9a-f]{32}")  # "d41d8cd98f00b204e9800998ecf8427e"
 
 
 def commit_name(tree: Commit) -> str:

@@ -57,7 +57,7 @@ _ONCE = {"zip", "map", "filter", "enumerate", "reversed", "iter", "open"}
 """Functions whose values are used up by looking at them."""
 _MODULES = {"np", "pd", "talib", "math", "statistics", "itertools", "datetime", "json", "re", "inspect"}
 """Modules whose functions change nothing, but for those below."""
-_CHANGES = re.compile(
+_CHANGES = re.compile(  # "append"
     r"(append|extend|insert|remove|pop|popitem|clear|sort|add|discard|update|setdefault|fill|place|put\w*|copyto"
     r"|send|throw|close|write\w*|to_(csv|pickle|parquet|json|excel|sql)|(set|reset|register|fill_diagonal)\w*)"
 )
@@ -65,7 +65,7 @@ _NEW_ARRAYS = {"array", "arange", "where", "select", "nan_to_num", "linspace"} |
     f"{made}{like}" for made in ("zeros", "ones", "full", "empty") for like in ("", "_like")
 }
 _COPIES = {"copy", "astype", "mask", "where"}
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = re.compile(r"[^\W\d]\w*")  # "close"
 
 
 def needed_cells(cells: Sequence[str]) -> list[str]:

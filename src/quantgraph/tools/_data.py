@@ -31,7 +31,7 @@ def split_codes(text: str) -> list[str]:
     >>> split_codes("600519.SH, 000001.SZ，贵州茅台")
     ['600519.SH', '000001.SZ', '贵州茅台']
     """
-    return [part for part in re.split(r"[,，、;；\s]+", text.strip()) if part]
+    return [part for part in re.split(r"[,，、;；\s]+", text.strip()) if part]  # "600519.SH 000001.SZ"
 
 
 def read_window(
@@ -164,7 +164,7 @@ def tushare_daily_basic(
     return publish_frames(context, "indicators", frames, notes)
 
 
-_DATE = re.compile(
+_DATE = re.compile(  # "2024年1月2日"
     r"(\d{4})(?:(\d\d)(\d\d)|([-/])(\d{1,2})\4(\d{1,2})|年(\d{1,2})月(\d{1,2})日)(?:[ T]00:00(?::00)?)?",
     re.ASCII,
 )

@@ -16,7 +16,7 @@ from quantgraph.tools._code import ReplTool
 from quantgraph.tools._context import context_of
 from quantgraph.tools._results import with_docstring
 
-_FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
+_FENCE = re.compile(r"\A\s*```[a-zA-Z0-9_+-]*\n(.*?)\n?```\s*\Z", re.DOTALL)  # "```python\nclose\n```"
 
 _ISOLATION_NOTES: dict[Isolation, str] = {
     "limits_only": "ran in a process with limits, but with files and network in reach",

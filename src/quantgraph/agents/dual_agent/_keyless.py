@@ -159,7 +159,7 @@ def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str
 
 def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
     """The symbols that a text lists behind its last colon."""
-    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}
+    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}  # "股票：A、F"
     return [symbol for symbol in symbols if symbol in listed]
 
 

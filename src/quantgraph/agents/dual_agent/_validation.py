@@ -27,8 +27,8 @@ _DEFAULT_CONFIDENCE = 0.5
 _MOST_REASONS, _REASON_LENGTH = 10, 500
 _NUMBER_LENGTH, _SHOWN_LENGTH = 40, 40
 _LARGEST_SHOWN = 10**15
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?")
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?")  # "1688.5"
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")  # "1,688.50"
 
 
 class CheckedDecision(TypedDict):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN_REASON = 120
-_ISO = re.compile(r"\d{4}-\d\d-\d\d")
+_ISO = re.compile(r"\d{4}-\d\d-\d\d")  # "2024-01-02"
 _NUMBERS = ("target_amount", "cash_change", "shares", "confidence", "importance")
 _TEXTS = ("strategy", "reasoning", "outcome_note", "run_id", "id")
 _LISTS = ("reasons", "tags")

@@ -349,7 +349,7 @@ def _is_equal(one: FrozenFrame, other: FrozenFrame) -> bool:
 def _used_fields(cells: Sequence[str], panel: Frames) -> frozenset[FieldKey]:
     """Fields whose names are words of the source; adjusted prices and actions are read from many bars."""
     text = "\n".join(cells)
-    words, every_bar = {*re.findall(r"\w+", text)}, "adjusted" in text or "actions" in text
+    words, every_bar = {*re.findall(r"\w+", text)}, "adjusted" in text or "actions" in text  # "close"
     return frozenset(
         (panel_name(key), name)
         for key, fields in panel.items()

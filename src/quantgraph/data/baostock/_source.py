@@ -72,7 +72,7 @@ class BaostockSource(VendorSource):
 
     name = "baostock"
     first_session = pd.Timestamp("1990-12-19").as_unit("us")  # of the Shanghai exchange
-    stock_code = re.compile(r"[0-9]{6}\.(SH|SZ)")
+    stock_code = re.compile(r"[0-9]{6}\.(SH|SZ)")  # "000001.SZ"
     example = "600519.SH"
     read_as = Note(
         zh="baostock 日K线：未复权（adjustflag=3），vol = volume / 100（手），amount 由元换算为千元，"

@@ -214,7 +214,7 @@ def without_ending(table: pd.DataFrame) -> tuple[pd.DataFrame, tuple[Note, ...]]
     while kept > 1 and kept > len(table) - _MOST_ENDING:
         row = [str(cell).strip() for cell in table.iloc[kept - 1] if not pd.isna(cell)]
         filled = [cell for cell in row if cell]
-        if len(filled) > 1 or (filled and re.match(r"[\d.'-]+$|\d{1,4}[-/.年]", filled[0])):
+        if len(filled) > 1 or (filled and re.match(r"[\d.'-]+$|\d{1,4}[-/.年]", filled[0])):  # "2024-01-02"
             break
         kept -= 1
     if kept == len(table):

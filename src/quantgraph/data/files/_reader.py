@@ -202,7 +202,7 @@ def _stem(name: str) -> str:
     return name.partition(".csv")[0] if name.lower().endswith((".csv.gz", ".csv.zip")) else Path(name).stem
 
 
-SURROGATE = re.compile(r"[\ud800-\udfff]")
+SURROGATE = re.compile(r"[\ud800-\udfff]")  # "\ud800"
 """Half of a surrogate pair: text that cannot be written as UTF-8."""
 
 _DAILY = "Time Series (Daily)"

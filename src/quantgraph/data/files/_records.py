@@ -39,9 +39,9 @@ _TEXTS = ("title", "description", "publisher", "id")
 _TEXT_LIMIT = 100_000
 _FILED = ("filing_date", "annual_filing_date")
 _FILING_COLUMNS = ("fiscal_year", "fiscal_period", "start_date", "end_date", *_FILED, *FILING_NUMBERS)
-_LATIN = re.compile(r"[\x80-\xff]")
-_DAY = re.compile(r"\d{4}-?\d{2}-?\d{2}")
-_TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}[T ]\d{2}:?\d{2}.*")
+_LATIN = re.compile(r"[\x80-\xff]")  # "é"
+_DAY = re.compile(r"\d{4}-?\d{2}-?\d{2}")  # "2024-01-02"
+_TIME = re.compile(r"\d{4}-?\d{2}-?\d{2}[T ]\d{2}:?\d{2}.*")  # "2024-01-02 15:00"
 _STOCKBENCH = {"MarketWatch": "America/New_York", "Yahoo": "UTC"}
 """What StockBench's news prove of their feeds, where the vendor says nothing of them.
 
@@ -295,7 +295,7 @@ def _known(record: FileRecord, everywhere: Collection[tzinfo]) -> date | None:
 
 _FIRST, _LAST = time(9, 30), time(16)
 """Hours of an exchange, about: New York's."""
-_OF_SESSION = re.compile(
+_OF_SESSION = re.compile(  # "午盘"
     r"\d-point (?:drop|rally|climb|jump|gain|loss|fall)|\b(?:gains|losses) lead\b|\bmidday\b|午盘|盘中",
     re.IGNORECASE,
 )

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from quantgraph.errors import BadOption
 from quantgraph.market.rules import find_board
 
-_CODE = re.compile(r"[!-~]{1,24}")
+_CODE = re.compile(r"[!-~]{1,24}")  # "600519.SH"
 _INDEX_CODE = re.compile(r"(?:000\d{3}|99\d{4})\.SH|399\d{3}\.SZ|899\d{3}\.BJ|[0-9A-Z]{6}\.(?:CSI|CNI)")
-_DIGITS = re.compile(r"\d{6}", re.ASCII)
-_MAINLAND = re.compile(r"\d{6}\.(?:SH|SZ|BJ)", re.ASCII)
-_PREFIXED = re.compile(r"(SH|SZ|BJ|[01](?=\.)|(?:S|SH|SZ|B)SE|XSH[EG])[.:]?(\d{6})")
-_ABROAD = re.compile(
+_DIGITS = re.compile(r"\d{6}", re.ASCII)  # "600519"
+_MAINLAND = re.compile(r"\d{6}\.(?:SH|SZ|BJ)", re.ASCII)  # "600519.SH"
+_PREFIXED = re.compile(r"(SH|SZ|BJ|[01](?=\.)|(?:S|SH|SZ|B)SE|XSH[EG])[.:]?(\d{6})")  # "SH600519"
+_ABROAD = re.compile(  # "HK.00700"
     r"HK[.:](\d{4,5})|(?:US|NASDAQ|NYSE|AMEX|ARCA)[.:]([A-Z]{1,5})|([A-Z]{1,5})(?:\.OQ|-US| US EQUITY)"
 )
 """Codes of other markets with their exchange first, or Reuters' and Bloomberg's behind."""
@@ -92,7 +92,7 @@ def symbol_list(symbols: str | Iterable[str]) -> tuple[str, ...]:
         If one of them is not a text.
     """
     if isinstance(symbols, str):
-        return tuple(part.strip() for part in re.split(r"[,，、;；]", symbols) if part.strip())
+        return tuple(part.strip() for part in re.split(r"[,，、;；]", symbols) if part.strip())  # "AAPL,F"
     listed = tuple(symbols)
     for each in listed:
         if not isinstance(each, str):

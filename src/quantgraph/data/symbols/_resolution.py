@@ -132,7 +132,7 @@ class _Resolver:
         code = standard_code(text)
         if code in self._listed_set:
             return code
-        if re.fullmatch(r"\d{6}", code):
+        if re.fullmatch(r"\d{6}", code):  # "600519"
             return self._bare(code)
         named = sorted(symbol for symbol, name in self._names.items() if _plain(name) == _plain(text))
         stocks = [symbol for symbol in named if symbol in self._listed_set]
@@ -258,19 +258,19 @@ def _size_of(index: str) -> int | None:
     >>> _size_of("000016.SH"), _size_of("399006.SZ")
     (50, None)
     """
-    found = re.search(r"\d+", INDEX_NAMES.get(index, ("",))[0])
+    found = re.search(r"\d+", INDEX_NAMES.get(index, ("",))[0])  # "沪深300"
     return int(found[0]) if found else None
 
 
 def _plain(name: str) -> str:
     """Name without case, blanks and hyphens, for comparison."""
-    return re.sub(r"[\s\-]", "", name).casefold()
+    return re.sub(r"[\s\-]", "", name).casefold()  # "S&P 500"
 
 
 _INDEX_CODES = {_plain(alias): index for index, aliases in INDEX_NAMES.items() for alias in aliases}
 
 
-_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)?")
+_TOKEN = re.compile(r"[A-Za-z0-9]+(?:[.-][A-Za-z0-9]+)?")  # "BRK-B"
 
 
 def rules_of(
@@ -333,7 +333,7 @@ def _markets(codes: Iterable[str]) -> dict[bool, str]:
 
 def _codes_in(source: MarketDataSource, sentence: str) -> list[str]:
     """Codes of a source that a sentence names; words in small letters are none."""
-    tokens = [token for token in _TOKEN.findall(sentence) if re.search(r"[A-Z0-9]", token)]
+    tokens = [token for token in _TOKEN.findall(sentence) if re.search(r"[A-Z0-9]", token)]  # "AAPL"
     meant = [code for token in tokens for code in (standard_code(token), *possible_codes(token))]
     held = frozenset(source.symbols())
     return [code for code in (*names_in(sentence, source).values(), *meant) if code in held]

@@ -126,10 +126,10 @@ URL_VARIABLE = "TUSHARE_URL"
 
 _URL_ATTRIBUTE = "_DataApi__http_url"
 _SET_TOKEN = f"set {TOKEN_VARIABLE} to your token from https://tushare.pro, or pass token=..."
-_PER_MINUTE = re.compile("每分钟最多")
-_PER_HOUR_OR_DAY = re.compile("每小时最多|每天最多|每日最多")
-_BAD_TOKEN = re.compile("token.{0,4}(不对|无效|失效|过期|错误)", re.IGNORECASE)
-_NOT_ALLOWED = re.compile("权限|积分")
+_PER_MINUTE = re.compile("每分钟最多")  # "每分钟最多访问该接口200次"
+_PER_HOUR_OR_DAY = re.compile("每小时最多|每天最多|每日最多")  # "每天最多访问该接口5次"
+_BAD_TOKEN = re.compile("token.{0,4}(不对|无效|失效|过期|错误)", re.IGNORECASE)  # "token不对"
+_NOT_ALLOWED = re.compile("权限|积分")  # "没有访问该接口的权限"
 
 
 class _MinuteLimit(Exception):

@@ -40,7 +40,7 @@ from quantgraph.state.frames import check_record_kind
 RECORD_ENDPOINTS: dict[RecordKind, str] = {"filing": "income", "news": "anns_d", "action": "dividend"}
 """Endpoint of each kind of records. ``news`` and ``major_news`` name no symbols, so they cannot serve."""
 
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}")  # "2024-01-02 15:00:00"
 _NUMBERS = {
     "revenues": "total_revenue",
     "net_income_loss": "n_income_attr_p",
@@ -109,7 +109,7 @@ _MAKERS: dict[RecordKind, Callable[[dict[Any, Any]], Record | None]] = {
 }
 
 
-_STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")
+_STOCK_CODE = re.compile(r"[0-9A-Z]{6}\.(SH|SZ|BJ)")  # "600519.SH"
 _FILED_AHEAD = pd.Timedelta(days=3)
 """What is published in the evening may bear the date of the next day."""
 _OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (

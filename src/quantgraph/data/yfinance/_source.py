@@ -58,7 +58,7 @@ class YfinanceSource(VendorSource):
 
     name = "yfinance"
     first_session = pd.Timestamp("1990-01-02").as_unit("us")  # of the calendar
-    stock_code = re.compile(r"[A-Z][A-Z0-9]{0,5}(-[A-Z]{1,2})?")
+    stock_code = re.compile(r"[A-Z][A-Z0-9]{0,5}(-[A-Z]{1,2})?")  # "BRK-B"
     example = "AAPL"
     local = True
     read_as = Note(
@@ -68,7 +68,7 @@ class YfinanceSource(VendorSource):
         "vol from shares to hundreds; dividends and splits by ex-date; in no table, so NaN: pre_close, "
         "amount",
     )
-    _index_code = re.compile(r"\^[A-Z0-9]{1,8}")
+    _index_code = re.compile(r"\^[A-Z0-9]{1,8}")  # "^GSPC"
 
     def __init__(
         self,

@@ -42,9 +42,9 @@ _WITHOUT_EFFECT: Final[Mapping[str, tuple[str, ...]]] = {
     "log_config": ("comment", "log_level"),
 }
 """Keys of public config files that change nothing here; so do all that begin with ``_``."""
-_PLACEHOLDER = re.compile(r"(?i)^optional\b|\byour[_ -]|^<.*>$")
+_PLACEHOLDER = re.compile(r"(?i)^optional\b|\byour[_ -]|^<.*>$")  # "your_api_key"
 """What public config files have in place of an address or a key."""
-_WINDOWS = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")
+_WINDOWS = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?")  # "nul.csv"
 
 
 def _is_day(value: str) -> str:

@@ -29,7 +29,7 @@ BEGINS: Final = ("understand", "run")
 MOST_LOG_MB: Final = 64
 """Megabytes of the log, all of which every call reads."""
 _ARGS: Final = frozenset({"sentence", "symbols", "start", "end", "plan"})
-_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")  # "20240102-093000-0a1b2c"
 
 
 class CallLog:
@@ -253,6 +253,6 @@ def _run(call: Mapping[str, Any], state: RunState, more: Mapping[str, str]) -> s
 def _text(code: str) -> str:
     """A literal of several lines that reads as the code itself."""
     is_shown = escape_controls(code, multiline=True) == code
-    if not is_shown or re.search(r'\\|"""', code) or code.endswith('"'):
+    if not is_shown or re.search(r'\\|"""', code) or code.endswith('"'):  # "C:\data"
         return repr(code)
     return f'"""{code}"""'

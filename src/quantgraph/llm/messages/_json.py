@@ -30,12 +30,12 @@ TAGS: Final[tuple[Tag, ...]] = (
     *("request", "strategy", "understanding", "user_request", "validate"),
 )
 _OWN_TAG = r"[a-z][a-z0-9_]*_(?:facts|day|step)"
-_TAG = re.compile(rf"{'|'.join(TAGS)}|{_OWN_TAG}")
-_ANY_TAG = re.compile(rf"<(?=\s*/?\s*(?:{_TAG.pattern})\s*>)", re.IGNORECASE)
-_OWN_PART = re.compile(rf"</({_OWN_TAG})>")
+_TAG = re.compile(rf"{'|'.join(TAGS)}|{_OWN_TAG}")  # "request"
+_ANY_TAG = re.compile(rf"<(?=\s*/?\s*(?:{_TAG.pattern})\s*>)", re.IGNORECASE)  # "<request>"
+_OWN_PART = re.compile(rf"</({_OWN_TAG})>")  # "</market_facts>"
 
 
-_MARKUP = re.compile(r"<(?=\s*[/!?]?\s*[A-Za-z_])")
+_MARKUP = re.compile(r"<(?=\s*[/!?]?\s*[A-Za-z_])")  # "<request"
 
 
 def escape_markup(text: str) -> str:
@@ -107,8 +107,8 @@ def own_parts(text: str) -> set[str]:
     return {*_OWN_PART.findall(text)}
 
 
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)  # "</think>"
+_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.IGNORECASE | re.DOTALL)  # "<think>"
 _OTHER_FIELDS = frozenset({"model", "model_name", "base_url", "bound_tools", "tool_choice", "tools"})
 _LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict")
 _NOT_JSON = object()

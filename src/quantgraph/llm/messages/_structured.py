@@ -29,11 +29,11 @@ from quantgraph.llm.messages._json import is_cut_off, is_too_deep, reply_text
 
 _NULLS = frozenset({"", "null", "none"})
 _LITERALS = {"none": "null"}
-_LOOSE_TOKEN = re.compile(r"""-?(?:[1-9]\d*|0)?\.?\d+(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\s\w:,"'“”‘’\\`]""")
-_STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")
-_LEADING_ZEROS = re.compile(r"-?0\d")
+_LOOSE_TOKEN = re.compile(r"""-?(?:[1-9]\d*|0)?\.?\d+(?:[eE][+-]?\d+)?(?!\w)|\w+|[^\s\w:,"'“”‘’\\`]""")  # "5"
+_STRUCTURE = re.compile(r"""[{}\[\]]|["'“”]\s*[:,]""")  # "{"
+_LEADING_ZEROS = re.compile(r"-?0\d")  # "05"
 _DEEPEST_ARGUMENTS, _MOST_WHOLE = 64, 10**15
-_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d{1,15}(\.0*)?", re.ASCII)  # "20.0"
 
 
 def repair_json(text: str) -> Any:
@@ -110,7 +110,7 @@ def _from_text(text: str, kinds: set[str | None]) -> Any:
     if "string" in kinds or _says_null(text):
         return text
     if "array" in kinds:
-        return [part.strip() for part in re.split("[,，]", word) if part.strip()]
+        return [part.strip() for part in re.split("[,，]", word) if part.strip()]  # "open, close"
     return int(word.split(".")[0]) if "integer" in kinds and _WHOLE.fullmatch(word) else text
 
 
@@ -193,13 +193,13 @@ _UNCLOSED_BRACES = 8  # bounds the work on a reply of opening braces alone
 _OBJECTS = 1_000  # bounds the work on a reply of small objects, each of which may need a repair
 _LONGEST = 1_000_000  # characters; reading more may take minutes
 _DEEPEST = 2_000
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
-_START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)
-_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
-_LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'“}]|\w+\s*:)")
-_LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")
-_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # an extra brace has cut the object in two
-_FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)  # "{"
+_START = re.compile(r"</?think(?:ing)?>|[{\[]", re.IGNORECASE)  # "<think>"
+_THOUGHT_END = re.compile(r"</think(?:ing)?>", re.IGNORECASE)  # "</think>"
+_LOOKS_LIKE_OBJECT = re.compile(r"\{\s*([\"'“}]|\w+\s*:)")  # "{close:"
+_LOOKS_LIKE_LIST = re.compile(r"\[\s*\{\s*[\"'}]")  # "[{'close': 1}]"
+_GOES_ON = re.compile(r"\s*(?:,?\s*[\"'“]|[:}\]])")  # "}": an extra brace has cut the object in two
+_FENCE_BEFORE = re.compile(r"```\s*(?:json\w*)?\s*\Z", re.IGNORECASE)  # "```json"
 
 
 @dataclass(frozen=True, kw_only=True)

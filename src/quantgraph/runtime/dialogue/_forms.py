@@ -27,7 +27,7 @@ _TYPES = {
 }
 """Types of decisions, and the names that ``HumanInterrupt`` has for them."""
 _ASK, _SEND = "answer_question", "send_order"
-_ITEM = re.compile(r"(-|\d+\.) ")
+_ITEM = re.compile(r"(-|\d+\.) ")  # "1. "
 _ORDER_FIELDS = ("side", "symbol", "shares", "type", "price", "reason", "refused")
 
 

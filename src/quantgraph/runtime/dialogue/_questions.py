@@ -35,7 +35,7 @@ MAX_ANSWERS = 3
 """Answers that a function may give to one question; the run ends if all are invalid."""
 _SHOWN_CHARACTERS = 80
 """Characters of an invalid answer that its error shows."""
-_HELP = re.compile(r"help|帮助|[?？]", re.IGNORECASE)
+_HELP = re.compile(r"help|帮助|[?？]", re.IGNORECASE)  # "help"
 ANY_TEXT = r"\S"
 """Pattern of a text that is not blank."""
 
@@ -88,9 +88,9 @@ def parse_answer(task: Clarification, answer: object) -> str | Note:
     text = text.strip().encode(errors="replace").decode()
     if not text:
         return Note(zh=f"回答是空的；{zh}", en=f"the answer is empty; {en}")
-    if task["kind"] != "approval" and (_HELP.fullmatch(text) or re.fullmatch(r"\d{1,2}", text)):
+    if task["kind"] != "approval" and (_HELP.fullmatch(text) or re.fullmatch(r"\d{1,2}", text)):  # "2"
         return _numbered(task, text)
-    if not re.search(pattern, text, re.IGNORECASE):
+    if not re.search(pattern, text, re.IGNORECASE):  # "yes"
         shown = text if len(text) <= _SHOWN_CHARACTERS else text[:_SHOWN_CHARACTERS] + "…"
         return Note(zh=f"没有“{shown}”这个选项；{zh}", en=f"{shown!r} is not an option; {en}")
     return text

@@ -67,13 +67,13 @@ def _numbers_in(value: object) -> Iterator[float]:
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield float(value)
     elif isinstance(value, str):
-        yield from map(float, re.findall(r"\d+(?:\.\d+)?", value))
+        yield from map(float, re.findall(r"\d+(?:\.\d+)?", value))  # "跌5.5%"
 
 
-_BREAKS = re.compile(
+_BREAKS = re.compile(  # "然后"
     r"[,，;；。!！?？\n、:：]|\.(?=\s|$)|(?<![a-z])(?:but|unless|except|then|while)(?![a-z])|但是?|不过|除非|然后|并且|而且|同时"
 )
-PARTS = re.compile(
+PARTS = re.compile(  # "and"
     r"[,，;；。!！?？\n、()]|(?<![a-z])(?:and|or|but|then|while|unless|when|if|after|before|once)(?![a-z])|[且并或但再后]|以及|同时"
 )
 
@@ -103,7 +103,7 @@ class AnchoredText:
     def places_of(self, quote: str) -> list[tuple[int, int]]:
         """Where a quote stands, spaces aside; pieces of one that is joined by dots are found apart."""
         whole, found = "".join(self.plain.split()), []
-        for piece in re.split(r"\.{3,}|…+", plain(quote)):
+        for piece in re.split(r"\.{3,}|…+", plain(quote)):  # "买入…卖出"
             wanted = "".join(piece.split()).strip(",，;；。.!！?？")
             starts = [match.start() for match in re.finditer(re.escape(wanted), whole)] if wanted else []
             if wanted and not starts:
@@ -151,7 +151,7 @@ class AnchoredText:
 anchored = lru_cache(maxsize=512)(AnchoredText)
 
 
-_CODE = re.compile(r"(?<![a-z\d])(?:\d{6}(?:\.(?:sh|sz|bj))?|(?:sh|sz|bj)\d{6})(?![a-z\d])")
+_CODE = re.compile(r"(?<![a-z\d])(?:\d{6}(?:\.(?:sh|sz|bj))?|(?:sh|sz|bj)\d{6})(?![a-z\d])")  # "600519.sh"
 
 
 def securities_in(whole: AnchoredText, params: ReadParameters) -> list[tuple[int, int]]:

@@ -84,7 +84,7 @@ _UNIT = (
     r"|(?P<week>个?星期|周|-?weeks?)|(?P<month>个?月|-?months?)|(?P<season>个?季度|-?quarters?)|(?P<year>年|-?years?)"
     r"|(?P<days>个?(?:交易)?[日天]|-?days?|sessions?|d(?![a-z])|根)"
 )
-_NUMBER = re.compile(
+_NUMBER = re.compile(  # "百分之五"
     rf"(?P<part>百分之|千分之|万分之|(?<=[金费率是为按])万(?=[\d{_ZH_FIGURES}]))?(?:(?P<figure>(?<![\d.])\d+(?:,\d{{3}})*(?:\.\d+)?)(?!\d)"
     rf"|(?P<zh>[{_ZH_FIGURES}]+(?=\s*(?:%|个|日|天|周|月|年|季|倍|成|只|支|名|家|根|次|元|块|万|亿|千|点|连|手|股|档|折|阳|阴|轴))|(?<=[百千万]分之)[{_ZH_FIGURES}]+|(?<=[金费率是为按]万)[{_ZH_FIGURES}]|(?<=连)[{_ZH_FIGURES}](?=[阳阴涨跌升降]))"
     rf"|(?<![a-z])(?P<en>{'|'.join(_EN_FIGURES)}|second(?= (?:consecutive|straight|lower|higher|up|down|day|session|week|month|trading|cross|time|close)))(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|翻倍|翻番|一倍))"
@@ -92,9 +92,9 @@ _NUMBER = re.compile(
 )
 _PARTS_OF = frozenset(("third", "thirds", "fourth", "fifth", "tenth", "quarter"))
 """Words that are an ordinal or a part: the fifth day, a fifth of the cash."""
-_NO_NUMBER = re.compile(r"(?<![a-z])[qh]$")
-_PRONOUN = re.compile(r"(?:个|者)?\s*(?:都|同时|均|者)")
-_LINES = re.compile(r"半年线|年线|季线")
+_NO_NUMBER = re.compile(r"(?<![a-z])[qh]$")  # "2024 q"
+_PRONOUN = re.compile(r"(?:个|者)?\s*(?:都|同时|均|者)")  # "个都"
+_LINES = re.compile(r"半年线|年线|季线")  # "半年线"
 _LINE_DAYS = {"半": "120 125 126 130", "年": "240 242 244 250 252", "季": "60 63 65"}
 _SPANS: dict[str, tuple[float, ...]] = {
     "days": (1,), "week": (1, 5, 7), "month": (1, 20, 21, 22, 23, 30), "season": (1, 60, 61, 63, 65, 66, 90),
@@ -274,7 +274,7 @@ def _whole_words(pattern: str) -> str:
     return rf"(?:(?<![a-z])(?=[a-z])(?:{pattern})(?![a-z])|(?![a-z])(?:{pattern}))"
 
 
-_COMPILED = tuple((kind, value, re.compile(_whole_words(pattern))) for kind, value, pattern in _ROWS)
+_COMPILED = tuple((kind, value, re.compile(_whole_words(pattern))) for kind, value, pattern in _ROWS)  # "buy"
 
 
 def find_anchors(text: str) -> tuple[Anchor, ...]:

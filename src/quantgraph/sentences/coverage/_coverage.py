@@ -128,13 +128,13 @@ def _anchors_of_the_rule(whole: AnchoredText, params: ReadParameters) -> list[An
     return [each for each in whole.anchors if not is_a_name(each)]
 
 
-_REPLACED = re.compile(
+_REPLACED = re.compile(  # "止损改成5%"
     r"([^,，;；。、:：\n把将]{1,12}?)(?:改成|改为|换成|换为|调成|调到|变成)"
     r"|(?:make|change|turn|switch|replace) (?:the |my )?([^,.;\n]{1,24}?) (?:an?|to|into|with|by) "
     r"|(?:instead of|rather than) ([^,.;\n]{1,24})"
 )
 """What a message puts something else in place of."""
-_REMOVED = re.compile(
+_REMOVED = re.compile(  # "去掉"
     r"(?:去掉|取消|撤掉|删掉|删除|不要|不用|不设|without|drop|remove|delete|cancel|forget|skip|no) ?(?:the |any |my |a )?$"
 )
 
@@ -199,8 +199,8 @@ def _says_something(words: str, names: Collection[str]) -> bool:
     for name in names:
         words = words.replace(plain(name), "")
     left = FILLERS_ZH.sub("", without_date_words(words))
-    return any(each not in FILLERS for each in re.findall(r"[a-z']{2,}", left)) or bool(
-        re.search(r"[\u4e00-\u9fff]{2,}", left)
+    return any(each not in FILLERS for each in re.findall(r"[a-z']{2,}", left)) or bool(  # "weekly"
+        re.search(r"[\u4e00-\u9fff]{2,}", left)  # "均线"
     )
 
 
@@ -263,7 +263,7 @@ def _added_words(
     ):
         yield became.word(became.of("market")[0])
     for each in became.of("schedule"):
-        if not re.search(SCHEDULE_WORDS[each.value], f"{whole.plain}\n{before.plain}"):
+        if not re.search(SCHEDULE_WORDS[each.value], f"{whole.plain}\n{before.plain}"):  # "每周"
             yield became.word(each)
 
 
@@ -314,7 +314,7 @@ def _is_about_the_plan(around: Sequence[Anchor], whole: AnchoredText, params: Re
     return bool(words) and all(is_in_plan(each, params) for each in planned)
 
 
-_ABOUT_DATES = re.compile(
+_ABOUT_DATES = re.compile(  # "2024"
     r"(?:19|20)\d\d|\d年|月|季|年|q[1-4]|h[12]|month|year|quarter|since|until|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 )
 

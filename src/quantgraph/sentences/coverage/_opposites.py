@@ -55,7 +55,7 @@ def _signs_of_each(text: AnchoredText, params: ReadParameters) -> dict[str, set[
         named = [(name, code) for name, code in codes.items() if name in part]
         for name, code in named:
             words = whole.setdefault(code, set())
-            if re.search(rf"(?:buys?|long|买入?)\s?{re.escape(name)}", part):
+            if re.search(rf"(?:buys?|long|买入?)\s?{re.escape(name)}", part):  # "buy 600519.sh"
                 words.add("bought")
             elif len({each for _, each in named}) == 1:
                 words.update(directions_of(anchored(part)))
@@ -153,7 +153,7 @@ def _is_denied(text: AnchoredText, word: Anchor) -> bool:
     """Whether a word is denied right before it: ``不破``, *isn't up*."""
     return any(
         each.end <= word.begin
-        and re.fullmatch(r"\s?(?:in an? |be |to |get |go )?", text.plain[each.end : word.begin])
+        and re.fullmatch(r"\s?(?:in an? |be |to |get |go )?", text.plain[each.end : word.begin])  # " be "
         for each in text.of("not")
     )
 

@@ -15,12 +15,12 @@ SCHEDULE_WORDS = {
     "month": r"月|month",
     "quarter": r"季|quarter",
 }
-_EVENT = re.compile(
+_EVENT = re.compile(  # "跌破"
     r"穿|叉|突破|升破|跌破|站上|站稳|收复|失守|转|变为|由|从|首次|cross|break|from|turn|mov|ris|fall|climb|drop|goes|get|clear|reclaim|los|dip|slip",
     re.IGNORECASE,
 )
-_ZERO = re.compile(r"零|(?<![\d.])0(?![\d.])|zero|正|负|positive|negative|水上|水下", re.IGNORECASE)
-_INSTEAD_OF_NOT = re.compile(
+_ZERO = re.compile(r"零|(?<![\d.])0(?![\d.])|zero|正|负|positive|negative|水上|水下", re.IGNORECASE)  # "零"
+_INSTEAD_OF_NOT = re.compile(  # "空仓"
     r"仍|守住|保持|维持|一直|始终|否则|取消|停止|放弃|以外|之外|其余|其他|永远|长期|空仓|观望|stay|remain|still|cancel|at or (?:above|below)|forever|outside|other than|else|keep|refrain|no |rule out|out of|block|veto|stand aside|forbid|prohibit|indefinite|at the latest|latest",
     re.IGNORECASE,
 )
@@ -105,8 +105,8 @@ def _says_again(anchor: Anchor, became: AnchoredText) -> bool:
             _TURNS & each.values and each.unit == "span" and _EVERY.search(became.plain)
             for each in became.of("number")
         )
-        return turns or bool(re.search(SCHEDULE_WORDS[anchor.value], became.plain))
-    return anchor.kind != "plan" or bool(re.search(_ALSO[anchor.value], became.plain))
+        return turns or bool(re.search(SCHEDULE_WORDS[anchor.value], became.plain))  # "每月"
+    return anchor.kind != "plan" or bool(re.search(_ALSO[anchor.value], became.plain))  # "手续费"
 
 
 def plan_keys(text: str) -> frozenset[str]:
@@ -139,30 +139,30 @@ def _has_modifier(anchor: Anchor, whole: AnchoredText, became: AnchoredText) -> 
         ]
         beside = [each for each in became.of("number") if any(each.meets(number) for number in numbers)]
         if not beside:
-            return bool(re.search(_ALSO[value], words))
+            return bool(re.search(_ALSO[value], words))  # "手续费"
         ahead = [became.plain[max(0, each.begin - 28) : each.begin] for each in beside]
         behind = [became.plain[each.end : each.end + 14] for each in beside]
-        return any(re.search(_ALSO[value], each) for each in ahead) or any(
+        return any(re.search(_ALSO[value], each) for each in ahead) or any(  # "手续费"
             map(_AT_LEAST_BEHIND.match, behind)
         )
-    return bool(re.search(_ALSO[value], words))
+    return bool(re.search(_ALSO[value], words))  # "手续费"
 
 
 def _has_direction(anchor: Anchor, whole: AnchoredText, became: AnchoredText) -> bool:
-    crosses = "cross" in anchor.values and bool(re.search(r"上穿|下穿|叉|cross", whole.word(anchor)))
+    crosses = "cross" in anchor.values and bool(re.search(r"上穿|下穿|叉|cross", whole.word(anchor)))  # "叉"
     if crosses and not _EVENT.search(became.plain):
         return False
-    return bool(became.of("direction", "extent", "extreme") or re.search(r"[><≥≤+-]", became.plain))
+    return bool(became.of("direction", "extent", "extreme") or re.search(r"[><≥≤+-]", became.plain))  # ">"
 
 
-_AT_LEAST_BEHIND = re.compile(
+_AT_LEAST_BEHIND = re.compile(  # "天以上"
     r"\s*(?:个?(?:交易)?[日天]|[只支]|days?|sessions?|%)?\s*(?:及|或)?(?:以上|以内|之内|以下|更[多高大少低小]|or (?:more|less|higher|lower|worse|above|below)|\+|plus|at (?:least|most)|and (?:more|above)|的?上限)"
 )
-_EVERY = re.compile(r"每|every|each|rebalanc|调")
+_EVERY = re.compile(r"每|every|each|rebalanc|调")  # "每月"
 _TURNS = frozenset({"5", "7", "20", "21", "22", "60", "63"})
 """Sessions of a week, a month, a quarter."""
-_INDEX_CODE = re.compile(r"\d{6}\.(?:sh|sz|csi)")
-_MEMBERS = re.compile(
+_INDEX_CODE = re.compile(r"\d{6}\.(?:sh|sz|csi)")  # "000300.sh"
+_MEMBERS = re.compile(  # "成分股"
     r"\s*(?:里|中|内|的|成分|股票池|全部|members?|names?|stocks?|constituents?|components?|universe)"
 )
 
@@ -179,7 +179,7 @@ def _is_universe(anchor: Anchor, whole: AnchoredText, params: ReadParameters) ->
     return bool(named or (traded and _OF.search(whole.plain, 0, anchor.begin)))
 
 
-_OF = re.compile(r"(?:\b(?:in|of|from|among|within|rank|across)(?: the)?|在|从)\s*$")
+_OF = re.compile(r"(?:\b(?:in|of|from|among|within|rank|across)(?: the)?|在|从)\s*$")  # "across the"
 
 
 def shares_value(anchor: Anchor, others: Sequence[Anchor]) -> bool:

@@ -96,7 +96,7 @@ def _codes_of(line: str, names: Mapping[str, str], listed: Collection[str] | Non
 
 _JOINED = r"\s*(?:[,、&/和与跟及]|\band\b|\bor\b|以及)+\s*(?:the\s+)?"
 _WORD = r"([a-z][a-z'.-]+|[一-鿿]{2,6}?)"
-_BESIDE = re.compile(
+_BESIDE = re.compile(  # "\U000f0000和茅台"
     rf"(?<![a-z一-鿿]){_WORD}{_JOINED}[{MARKS}]|[{MARKS}]{_JOINED}{_WORD}(?![a-z一-鿿])", re.IGNORECASE
 )
 
@@ -136,10 +136,10 @@ def _is_unknown(word: str) -> bool:
 
 
 _VOLUMES = {
-    "vol": re.compile(
+    "vol": re.compile(  # "放量"
         r"成交量|[放缩均巨天地]量|(?<![数质])量(?![化比])|\bvolumes?\b|\b(?:vwap|obv|mfi)\b", re.IGNORECASE
     ),
-    "amount": re.compile(r"成交金?额|\bdollar\s+volumes?\b", re.IGNORECASE),
+    "amount": re.compile(r"成交金?额|\bdollar\s+volumes?\b", re.IGNORECASE),  # "成交额"
 }
 
 
@@ -223,7 +223,7 @@ def says_a_rule(text: str, names: Mapping[str, str]) -> bool:
     return read.strategy is not None or bool(read.unparsed)
 
 
-_COURTESY = re.compile(
+_COURTESY = re.compile(  # "你好"
     r"(?:\b(?:hello|hi|hey|there|everyone|good\s+(?:morning|afternoon|evening|job)|how\s+are\s+you|thanks?|you|thx|cheers|a\s+lot|so\s+much|very\s+much|many"
     r"|great|nice|perfect|cool|awesome|ok|okay|got\s+it|bye|goodbye)\b|你好|您好|嗨|哈喽|在吗|大家好|早上好|下午好|晚上好|谢谢|多谢|感谢|辛苦了?|太好了|太棒了|不错|很好|好的?"
     r"|明白了?|知道了|收到|再见|[你您啦了哦啊呀]|[\W_])+",
@@ -303,35 +303,35 @@ def event_of(condition: Condition) -> Literal["", "cross", "break"]:
     return ""
 
 
-_LEAD = re.compile(
+_LEAD = re.compile(  # "那么换成"
     r"^(?:\s|[,.:]|(?:那么?|然后|再|请|帮我|把它|把|现在|如果|试试|看看|只|就)|(?:换成?|改成?|改为|用|选)"
     r"|(?:and|now|then|please|ok|what|how|about|if|let's|try|use|make|it|change|switch|to|with|only|instead|run|the|same|for|on)\b)*",
     re.IGNORECASE,
 )
-_TRAIL = re.compile(
+_TRAIL = re.compile(  # "怎么样"
     r"(?:\s|[?.!,]|呢|吧|试试|看看|怎么样|如何|呀|啊|\b(?:instead|please|now|then)\b)*$", re.IGNORECASE
 )
-_PERIOD = re.compile(
+_PERIOD = re.compile(  # "20日均线"
     r"(?!(?:19|20)\d\d$)(\d{1,4})\s*-?(?:日|天|days?|sessions?)?(?:均线|涨幅|周期|线|average|sma|ema)?",
     re.IGNORECASE,
 )
-_ITS_PERIOD = re.compile(
+_ITS_PERIOD = re.compile(  # "均线的周期改成"
     r"^(?:均线|周期|天数|参数|the\s+(?:average|period)\s+)(?:的(?:周期|天数))?\s*(?:改成|改为|换成|用|to)?\s*",
     re.IGNORECASE,
 )
-_EXCHANGED = re.compile(
+_EXCHANGED = re.compile(  # "把20日改成60日"
     r"(?:把|将)?\s*(\d{1,4})\s*[日天]?(?:均线|线)?\s*(?:改成|改为|换成|换为)\s*(\d{1,4})\s*[日天]?(?:均线|线)?"
     r"|(?:the\s+)?(\d{1,4})[\s-]*days?(?:\s+(?:average|sma|ema))?\s+(?:to|with|by|into)\s+(?:an?\s+)?"
     r"(\d{1,4})(?:[\s-]*days?)?(?:\s+(?:average|sma|ema))?",
     re.IGNORECASE,
 )
-_NEXT_CHANGE = re.compile(
+_NEXT_CHANGE = re.compile(  # ",再加上一个条件"
     r"\s*[,;。]\s*(?=(?:再|另外|并且?|还要)?\s*(?:加上?|增加|添加|附加)|(?:and\s+|also\s+)?add\b|also\s+require)",
     re.IGNORECASE,
 )
-_SAID_PERIOD = re.compile(r"(\d{1,4})(?=\s*-?\s*(?:日|天|days?\b|sessions?\b))", re.IGNORECASE)
-_AMOUNT = re.compile(r"\d+(?:\.\d+)?\s*(?:万|亿|k|m)(?:元|块)?", re.IGNORECASE)
-_DROP = re.compile(
+_SAID_PERIOD = re.compile(r"(\d{1,4})(?=\s*-?\s*(?:日|天|days?\b|sessions?\b))", re.IGNORECASE)  # "20日"
+_AMOUNT = re.compile(r"\d+(?:\.\d+)?\s*(?:万|亿|k|m)(?:元|块)?", re.IGNORECASE)  # "10万元"
+_DROP = re.compile(  # "去掉止损"
     r"(?:去掉|不要|不用|取消|删掉|remove|drop|without|no)\s*(?:the\s+)?(?P<what>止损|止盈|移动止损|手续费|本金|仓位|stop[- ]?loss|take[- ]?profit"
     r"|trailing stop|stop|target|commission|fees?)(?:了|吧)?",
     re.IGNORECASE,
@@ -421,7 +421,7 @@ def _with_exchanged(text: str, old: str, new: str) -> str | None:
 
 def _without_clause(text: str, word: str) -> str:
     """The text without the pieces between commas in which a word stands."""
-    pieces = re.split(r"([,，;；。\n]\s*)", text)
+    pieces = re.split(r"([,，;；。\n]\s*)", text)  # "贵州茅台，20日均线"
     kept = [pieces[0]] if word.lower() not in pieces[0].lower() else []
     for mark, piece in zip(pieces[1::2], pieces[2::2], strict=True):
         if word.lower() not in piece.lower():

@@ -24,7 +24,7 @@ Dates = NDArray[np.datetime64]
 _FIRST_DAY, _LAST_DAY = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")
 
 # Names are put into one-line messages, prompts, JSON and file names, and must not break out of them.
-_PLAIN = re.compile(
+_PLAIN = re.compile(  # "close"
     r"[^\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff'\"\\]{1,100}"
 )
 PLAIN_RULE = "strings of 1 to 100 characters without control characters, quotes or backslashes"

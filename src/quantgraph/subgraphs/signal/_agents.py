@@ -136,7 +136,7 @@ def last_request_of(messages: Sequence[AnyMessage]) -> dict[str, Any]:
     return {}
 
 
-_JSON = re.compile(r"\s*(?:```(?:json)?\s*)?[\[{]\s*[\"{\[]")
+_JSON = re.compile(r"\s*(?:```(?:json)?\s*)?[\[{]\s*[\"{\[]")  # "```json [{"
 
 
 def is_json(text: str) -> bool:
@@ -157,7 +157,7 @@ def _entry(entry: object) -> object:
         return [str(entry["start"]), str(entry["end"])]
     if not isinstance(entry, str):
         return entry
-    dates = re.findall(r"\d{8}|\d{4}-\d{2}-\d{2}", entry)
+    dates = re.findall(r"\d{8}|\d{4}-\d{2}-\d{2}", entry)  # "20240102到20240630"
     return dates if len(dates) == 2 else {"quote": entry}
 
 

@@ -157,8 +157,8 @@ def _call(tool: str, args: dict[str, Any], call_id: str, result: str) -> list[An
 
 
 _REPLY_CHARACTERS = 160
-_FENCE = re.compile(r"```[a-zA-Z0-9_+-]*\n(.*?)```", re.DOTALL)
-_LINE_OF_CODE = re.compile(
+_FENCE = re.compile(r"```[a-zA-Z0-9_+-]*\n(.*?)```", re.DOTALL)  # "```python\nprices\n```"
+_LINE_OF_CODE = re.compile(  # "GLOBAL_DATA_STATE.update("
     r"^\s*(GLOBAL_DATA_STATE\.update\(|\w+ = (snapshot|GLOBAL_DATA_STATE)\b)", re.MULTILINE
 )
 _DOES = ast.Import | ast.ImportFrom | ast.Assign | ast.AugAssign | ast.Call

@@ -56,7 +56,7 @@ def reading_gaps(
     return [gap for gap in found if not is_settled(gap)]
 
 
-_DROPS = re.compile(
+_DROPS = re.compile(  # "去掉"
     r"去掉|不要|不用|取消|删|换|改|remove|drop|without|instead|replace|change|forget|skip|no longer",
     re.IGNORECASE,
 )

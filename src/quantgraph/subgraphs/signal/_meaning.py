@@ -46,10 +46,10 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
 
-_EVENT = re.compile(
+_EVENT = re.compile(  # "上穿"
     r"上穿|下穿|金叉|死叉|突破|跌破|cross(?:es|ing|over)?\b|breaks?\b|breakout", re.IGNORECASE
 )
-_COMMON = re.compile(
+_COMMON = re.compile(  # "每周"
     r"指数|大盘|市场|每周|每月|月初|月末|周[一二三四五]|index|market|month|week|(?:mon|tues|wednes|thurs|fri)day",
     re.IGNORECASE,
 )

@@ -27,16 +27,16 @@ from quantgraph.tools import split_codes
 _TOLERANCE = pd.Timedelta(days=7)
 """Ends of a span that differ by less are the same: its first session may come days after its first day."""
 _LOOK_BACK = pd.Timedelta(days=100)
-_SPEAKS_OF_TIME = re.compile(
+_SPEAKS_OF_TIME = re.compile(  # "最近"
     r"年|月|季|周|天|日期|最近|以来|历史|全部数据|(?<!\d)(?:19|20)\d\d(?:\d{4})?(?!\d)|\bq[1-4]\b|year|month|quarter|week|day|since|until|last|past|ytd"
     r"|date|history|recent|all data",
     re.IGNORECASE,
 )
 _FULL_DAY = re.compile(r"(?<!\d)(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年\d{1,2}月\d{1,2})(?!\d)")
-_FROM_OR_TO = re.compile(
+_FROM_OR_TO = re.compile(  # "截止"
     r"起|以来|至|到|开始|[以之]后|截止|from|since|until|till|\bto\b|after|onward", re.IGNORECASE
 )
-_LEAVES_OUT = re.compile(
+_LEAVES_OUT = re.compile(  # "剔除"
     r"不要|除了|剔除|排除|不含|代替|换成|里的|中的|except|instead|without|exclud|rather|\bnot\b|\bno\b",
     re.IGNORECASE,
 )
@@ -190,7 +190,7 @@ def _looks_back(span: tuple[str, str], last_session: str) -> bool:
 
 def _same_span(one: Sequence[str], other: Sequence[str], sessions: pd.DatetimeIndex) -> bool:
     """Whether two spans are the same as far as there are data; a date that is not one is left to others."""
-    if not all(re.fullmatch(r"\d{8}", day) for day in (*one, *other)):
+    if not all(re.fullmatch(r"\d{8}", day) for day in (*one, *other)):  # "20240102"
         return True
     low, high = f"{sessions[0]:%Y%m%d}", f"{sessions[-1]:%Y%m%d}"
     clipped = [min(max(day, low), high) for day in (*one, *other)]

@@ -41,14 +41,14 @@ _RECENT_KINDS: frozenset[RecordKind] = frozenset({"news", "memory"})
 """Kinds of records that lose their worth; the others hold until they are replaced."""
 _RECENT_DAYS = pd.Timedelta(days=14)
 """Days before the data of which there is news: more than the longest holiday of an exchange."""
-_CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")
-_TRADES = re.compile(
+_CLAUSE_END = re.compile(r"[,，;；。\n]|[.]\s")  # "贵州茅台，"
+_TRADES = re.compile(  # "买入"
     r"\b(?:buy|sell|hold|enter|exit|long|close)\b|[买卖持平清建加减]仓|买|卖|持有|入场|出场", re.IGNORECASE
 )
-_WORDS = re.compile(r"[a-z]{3,}|\d+|[\u4e00-\u9fff]{2}")
+_WORDS = re.compile(r"[a-z]{3,}|\d+|[\u4e00-\u9fff]{2}")  # "上穿"
 _DAY = r"(?:\d{8}|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{4}年(?:\d{1,2}月)?(?:\d{1,2}[日号])?)"
 _SAME_YEAR = r"(?:(?:\d{1,2}月)?\d{1,2}[日号]|\d{1,2}月|\d{1,2}[-/.]\d{1,2}(?!\d))"
-_WINDOW = re.compile(
+_WINDOW = re.compile(  # "from 2024-01-02 to 2024-06-30"
     rf"(?:\b(?:from|between)\s+)?{_DAY}"
     rf"(?:\s*(?:to|until|till|through|and|[-–~至到])\s*(?:{_DAY}|{_SAME_YEAR}))?"
 )
@@ -96,7 +96,7 @@ def _without_window(rule: str, aliases: Sequence[str], codes: Sequence[str]) -> 
     """Return a rule without the decider's name, dates, and what it begins with: codes and signs."""
     rule = " ".join(_WINDOW.sub(" ", without_names(rule, aliases)).split())
     first = "|".join([r"on\b", r"[\s,，、:：;；.。]", *map(re.escape, codes)])
-    return re.sub(rf"^(?:{first})+", "", rule, flags=re.IGNORECASE)
+    return re.sub(rf"^(?:{first})+", "", rule, flags=re.IGNORECASE)  # "600519.SH:"
 
 
 def has_keyless_models(decider: Decider, resources: OpenResources) -> bool:
@@ -390,7 +390,7 @@ def _unknown_field(
 
 def _is_computed(name: str) -> bool:
     """Whether it is a TA-Lib function, with numbers or an output: ``ma5``, ``rsi(14)``, ``macd_dif``."""
-    return not _talib_functions().isdisjoint({name, re.split(r"[^a-z]", name, maxsplit=1)[0]})
+    return not _talib_functions().isdisjoint({name, re.split(r"[^a-z]", name, maxsplit=1)[0]})  # "ma5"
 
 
 BYTES_A_CELL = 400

@@ -151,8 +151,8 @@ def _schedule(value: Any) -> Any:
     ('month_start', 5, 'every 2 weeks')
     """
     text = str(value).lower()
-    counted = re.search(r"\d+", text)
-    named = next((name for name, words in _SCHEDULES.items() if re.search(words, text)), None)
+    counted = re.search(r"\d+", text)  # "every 20 days"
+    named = next((name for name, words in _SCHEDULES.items() if re.search(words, text)), None)  # "每月"
     if counted and counted[0] != "1":
         return int(counted[0]) if named in (None, "every") else value
     return named or value
@@ -230,7 +230,7 @@ def says(words: str, name: str, value: object) -> bool:
     refused = {anchor.value for anchor in anchors if anchor.kind == "plan"} & _REFUSED
     if refused and name not in refused | keys:
         return False
-    numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}
+    numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}  # "5.5%"
     numbers |= {f"{100 * float(each):g}" for each in numbers}
     if numbers:
         return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")

@@ -142,7 +142,7 @@ def count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Ti
     return len(inside) if first is None else int((inside < first).sum())
 
 
-_NUMBER = re.compile(r"(?<![\d.])\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"(?<![\d.])\d+(?:\.\d+)?")  # "5.5"
 _ORDINARY = 2
 """Numbers up to this one are in any text: the session before, two conditions."""
 

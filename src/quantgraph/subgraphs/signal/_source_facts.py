@@ -30,13 +30,13 @@ from quantgraph.sentences.phrases import symbols_in, volume_words
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-_MARKET = re.compile(
+_MARKET = re.compile(  # "大盘"
     r"大盘(?![股蓝])|\bthe\s+(?:(?:broad|broader|overall|stock)\s+)?market(?=\s+(?:is|was|has|falls?|fell|drops?|dropped|rises?|rose|gains?"
     r"|gained|loses?|lost|closes?|closed|crosses|breaks|trades|stays)\b)",
     re.IGNORECASE,
 )
 _OTHER_MARKET = re.compile(r"\bthe\s+market\s+(?:cap|value|price|order|open|close\b)", re.IGNORECASE)
-_FUNDAMENTALS = re.compile(
+_FUNDAMENTALS = re.compile(  # "市盈率"
     r"市盈|市净|市销|市值|股息|换手|量比|净资产|收益率|利润|营收|估值|基本面|\b(?:pe|pb|ps|roe|roa|eps|p/[ebs]|dividend|turnover|valuation|market\s+cap"
     r"|earnings|revenue|profit|fundamental)",
     re.IGNORECASE,
@@ -93,7 +93,7 @@ def speaks_of_index(text: str) -> bool:
     >>> speaks_of_index("上证50指数在60日线上方"), speaks_of_index("上证50里涨得最多的5只")
     (True, False)
     """
-    return re.search(r"指数|大盘|\bindex\b", text, re.IGNORECASE) is not None
+    return re.search(r"指数|大盘|\bindex\b", text, re.IGNORECASE) is not None  # "指数"
 
 
 def speaks_of_fields(text: str) -> bool:

@@ -52,18 +52,18 @@ _WINDOW_MONTHS = (12, 6, 36)
 _WHOLE_BARS = 1_000_000
 """The most bars of a source that are its default window; a vendor's market has more."""
 _ALL: dict[Language, str] = {"zh": "全部股票", "en": "all stocks"}
-_ACCEPT = re.compile(
+_ACCEPT = re.compile(  # "默认"
     r"\W*(默认|用默认|使用默认|默认方案|好|好的|可以|行|default|use the default|ok|okay|yes|y)\W*",
     re.IGNORECASE,
 )
 
 
 _REASON = r"(?:[:：][\s\S]*)?"
-_REFUSE = re.compile(
+_REFUSE = re.compile(  # "不对"
     rf"\W*(?:(?:不|不是|不对|不要|否|no|n|nope|stop|wrong)\W*|(?:取消|cancel)\W*{_REASON})", re.IGNORECASE
 )
-_CANCEL = re.compile(rf"\W*(?:取消|退出|cancel|quit|abort)\W*{_REASON}", re.IGNORECASE)
-_WAIVE = re.compile(
+_CANCEL = re.compile(rf"\W*(?:取消|退出|cancel|quit|abort)\W*{_REASON}", re.IGNORECASE)  # "取消"
+_WAIVE = re.compile(  # "不要"
     r"\W*(不要|不用|不使用|不执行|去掉|忽略|没有.{0,8}也|算了|继续|go on|without|ignore|skip|drop|forget"
     r"|leave .{0,20}out)",
     re.IGNORECASE,
@@ -307,9 +307,9 @@ def answer_update(
     }
 
 
-_PIECES = re.compile(r"[,，;；。\n]|\band\b", re.IGNORECASE)
-_NAMED = re.compile(r"[a-z]{4,}|\d+|[\u4e00-\u9fff]{2}", re.IGNORECASE)
-_ALL_OF_THEM = re.compile(r"都|全|\b(?:all|both|them|those)\b", re.IGNORECASE)
+_PIECES = re.compile(r"[,，;；。\n]|\band\b", re.IGNORECASE)  # "市值，换手率"
+_NAMED = re.compile(r"[a-z]{4,}|\d+|[\u4e00-\u9fff]{2}", re.IGNORECASE)  # "换手"
+_ALL_OF_THEM = re.compile(r"都|全|\b(?:all|both|them|those)\b", re.IGNORECASE)  # "all of them"
 
 
 def _also_waived(text: str, task: Clarification) -> list[str]:

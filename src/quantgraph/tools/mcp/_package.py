@@ -85,10 +85,10 @@ def make_server(
 
 def _resource_handlers(texts: Sequence[ServedText], in_thread: InThread) -> dict[str, Any]:
     """The handlers of resources: the fixed ones, the templates, and the text of one."""
-    patterns = {
+    patterns = {  # "quantgraph://runs/\{run\}/report\.html"
         re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[\\w.-]{1,64})", re.escape(text.address))): text
         for text in texts
-    }
+    }  # "quantgraph://runs/20240102-093000-0a1b2c/report.html"
 
     async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
         fixed = [text for text in texts if not text.is_template]
@@ -199,7 +199,7 @@ def http_app(server: Any, *, max_body: int = MAX_BODY) -> Any:
 
 
 _DEEPEST_MESSAGE = 150  # the parser gives up some 50 levels later, and leaves the client without an answer
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]]')
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]]')  # "{"
 
 
 async def _shallow_lines(lines: TextIO) -> AsyncIterator[str]:

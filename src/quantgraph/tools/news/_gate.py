@@ -27,7 +27,7 @@ from quantgraph.state import Record, View
 
 _K, _B = 1.2, 0.75
 """The usual constants of BM25 (Robertson and Zaragoza 2009, section 3.4)."""
-_WORD = re.compile(r"[a-z0-9]+(?:[.\-][a-z0-9]+)*|[\u3400-\u4dbf\u4e00-\u9fff]+")
+_WORD = re.compile(r"[a-z0-9]+(?:[.\-][a-z0-9]+)*|[\u3400-\u4dbf\u4e00-\u9fff]+")  # "20-day"
 # fmt: off
 _NOISE = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "how", "in", "is", "it",
@@ -110,9 +110,9 @@ def _weights(counts: Mapping[str, int], number: int) -> dict[str, float]:
 _LOG = logging.getLogger(__name__)
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_ISO_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
+_ISO_DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)  # "2024-01-02"
 _ISO_TIME = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?( ?(Z|[+-]\d\d:?\d\d))?", re.ASCII)
-_NAMED_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", re.ASCII)
+_NAMED_DAY = re.compile(r"([A-Za-z]{3,9})\.? (\d{1,2}), (\d{4})", re.ASCII)  # "Jan 2, 2024"
 _MAIL_TIME = re.compile(r"[A-Z][a-z]{2}, \d{1,2} [A-Z][a-z]{2} \d{4} \d\d:\d\d(:\d\d)? .+", re.ASCII)
 
 
@@ -232,7 +232,7 @@ _SEARCHED, _SEARCHED_OF_SYMBOL = 1_000, 200
 _NAMED = 6.0
 """What an item gains for being about a symbol that the query names: about as much as two rare words."""
 _EPOCH, _DAY = datetime(1970, 1, 1), timedelta(days=1)  # noqa: DTZ001 - local, as all instants here
-_CODE = re.compile(r"[A-Za-z0-9]+(?:[.\-][A-Za-z0-9]+)*")
+_CODE = re.compile(r"[A-Za-z0-9]+(?:[.\-][A-Za-z0-9]+)*")  # "BRK-B"
 
 
 class CommitNews:

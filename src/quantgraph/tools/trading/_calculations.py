@@ -80,7 +80,7 @@ def talib_values(
     keys = [str(key)[:_LONGEST] for key in result] if isinstance(result, Mapping) else []
     label, formula = (str(calculation.get(name) or "")[:_LONGEST] for name in ("calculation_type", "formula"))
     kind = next((name for text in (label, *keys) for name in _NAMES if _is_name(name, text)), None)
-    of_kind = [key for key in keys if kind and re.search(_NAMES[kind], key, re.IGNORECASE)]
+    of_kind = [key for key in keys if kind and re.search(_NAMES[kind], key, re.IGNORECASE)]  # "MA20"
     if not kind or _reads_other([label, formula, *map(str, inputs.values()), *of_kind], kind):
         return {}
     bars = _bars(inputs, context, symbol, timeframe, shown)
@@ -98,7 +98,7 @@ def _reads_other(texts: list[str], kind: str) -> bool:
     """Whether a text names a series that is not the indicator's, or an earlier session."""
     series = [words for name, words in _SERIES.items() if name not in INDICATORS[kind].fields]
     words = rf"(?<![A-Za-z])(?:{'|'.join([*series, _EARLIER])})(?![A-Za-z])|{_PART_OF_BARS}"
-    return any(re.search(words, text[:_LONGEST], re.IGNORECASE) for text in texts)
+    return any(re.search(words, text[:_LONGEST], re.IGNORECASE) for text in texts)  # "volume"
 
 
 def _bars(
@@ -132,9 +132,9 @@ def _wanted(kind: str, inputs: Mapping[str, Any], texts: list[str], keys: list[s
 
 
 def _params_in(kind: str, text: str) -> dict[str, Any]:
-    """The parameters beside an indicator's name in a text."""
+    """The parameters beside an indicator's name in a text, such as "MA(20)"."""
     found = re.search(rf"(?<![A-Za-z\d]){_DAYS}(?:{_NAMES[kind]}){_PARAMS}(?![A-Za-z])", text, re.IGNORECASE)
-    numbers = re.findall(_NUMBER, found[2] or found[1] or "") if found else []
+    numbers = re.findall(_NUMBER, found[2] or found[1] or "") if found else []  # "12,26,9"
     return dict(zip(INDICATORS[kind].defaults, numbers, strict=False))
 
 

@@ -318,7 +318,7 @@ def _fault_update(
     return again
 
 
-_GO_ON = re.compile(r"是的?|对|继续|(?:yes,? ?)?(?:go (?:on|ahead)|continue)", re.IGNORECASE)
+_GO_ON = re.compile(r"是的?|对|继续|(?:yes,? ?)?(?:go (?:on|ahead)|continue)", re.IGNORECASE)  # "继续"
 
 
 def _agrees(text: str, option: str) -> bool:
