@@ -392,19 +392,9 @@ _FORMULAS: Mapping[str, Formula] = {
 """By name; a number's words and how it is shown are its row of ``metrics.csv``."""
 
 
-def _metric(row: Mapping[str, str]) -> Metric:
-    return Metric(
-        row["name"],
-        _FORMULAS[row["name"]],
-        zh=row["zh"],
-        en=row["en"],
-        format=cast("Format", row["format"]),
-        of=cast("Owner", row["of"]),
-        on_terminal=bool(row["terminal"]),
-        below=row["below"],
-    )
-
-
 with (Path(__file__).parent / "metrics.csv").open(encoding="utf-8", newline="") as _rows:
-    METRICS: tuple[Metric, ...] = tuple(map(_metric, csv.DictReader(_rows)))
+    METRICS: tuple[Metric, ...] = tuple(
+        Metric(**{**row, "formula": _FORMULAS[row["name"]], "on_terminal": bool(row["on_terminal"])})
+        for row in cast("Iterator[dict[str, Any]]", csv.DictReader(_rows))
+    )
 """The parts of the account, of its benchmark and of an index, in the order of the result."""
