@@ -387,7 +387,7 @@ def test_an_agent_writes_the_code_and_sums_up(planner: KeylessPlanner) -> None:
     assert strategy is not None
     assert calls == [("python_repl", {"query": write_code(strategy).source})]
     assert result["messages"][-1].text == (
-        "信号 sma_cross_5_20 已生成。买入：SMA(5) 上穿 SMA(20)；卖出：SMA(5) 下穿 SMA(20)。"
+        "信号 sma_cross_5_20 已生成。买入：5日均线上穿20日均线；卖出：5日均线下穿20日均线。"
     )
 
 

@@ -176,7 +176,7 @@ def test_every_number_is_the_results_and_every_fill_the_ledgers(chromium, runs):
             assert cells[0] == f"{fill.session:%Y-%m-%d}"
             assert cells[1] == fill.order.symbol
             day = known.index[known.index.get_loc(fill.session) - 1]
-            told = re.fullmatch(r".+ · 前一收盘时 \((.{5})\): SMA\(5\) (\S+), SMA\(20\) (\S+)", cells[8])
+            told = re.fullmatch(r".+ · 前一收盘时 \((.{5})\): 5日均线 (\S+), 20日均线 (\S+)", cells[8])
             assert told[1] == f"{day:%m-%d}"
             by_hand = [means[days].loc[fill.session, fill.order.symbol] for days in (5, 20)]
             assert [*map(float, told.groups()[1:])] == pytest.approx(by_hand, abs=1e-4)
@@ -248,9 +248,9 @@ def test_filter_sort_click_and_keys(chromium, runs):
         assert prices == sorted(prices)
         page.locator("#trips tbody tr").first.click()
         page.wait_for_selector("#chart-symbol .main-svg >> nth=0")
-        assert "SMA(20)" in page.inner_text("#chart-symbol")
+        assert "20日均线" in page.inner_text("#chart-symbol")
         details = page.inner_text("#trip")
-        assert "5日均线上穿20日均线 · 前一收盘时 (01-12): SMA(5) " in details
+        assert "5日均线上穿20日均线 · 前一收盘时 (01-12): 5日均线 " in details
         first = page.url
         assert re.search(r"#trade-\d+$", first)
         page.click("#trip button:has-text('下一个')")

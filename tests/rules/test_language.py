@@ -20,14 +20,14 @@ EXPRESSIONS = {
         "bottom 20% by turnover rate and turnover rate > 3%",
     ),
     'index("000300.SH", close > sma(close, 60))': (
-        "000300.SH 收盘价 > 60日均线",
-        "000300.SH close > 60-day average",
+        "(指数000300.SH: 收盘价 > 60日均线)",
+        "(index 000300.SH: close > 60-day average)",
     ),
     "weekday() == 5": ("星期几 = 5", "weekday = 5"),
-    "streak(close < open, 3)": ("连续3日收盘价 < 开盘价", "close < open 3 days in a row"),
+    "streak(close < open, 3)": ("连续3日(收盘价 < 开盘价)", "(close < open) 3 days in a row"),
     "within(cross_up(dif(12, 26), dea(12, 26, 9)), 3)": (
-        "最近3日内有过DIF上穿DEA",
-        "DIF crosses above DEA within the last 3 days",
+        "最近3日内有过(DIF上穿DEA)",
+        "(DIF crosses above DEA) within the last 3 days",
     ),
     "change(close, 5) < -0.03": ("5日涨幅 < -3%", "5-day return < -3%"),
     "close > ago(highest(high, 20), 1) and close > ago(sma(open, 5), 2)": (
@@ -57,13 +57,15 @@ def test_an_expression_is_read_back_and_put_in_words(text):
     [
         ("20 < rsi() < 30", "20 < rsi(14) and rsi(14) < 30"),
         ("cross_up(dif(), dea())", "cross_up(dif(12, 26), dea(12, 26, 9))"),
-        ("rsi(n=6) > +70", "rsi(6) > 70"),
+        ("rsi(n=6) > 70", "rsi(6) > 70"),
         ("sma(close,n=5)>\n sma(close,20)", "sma(close, 5) > sma(close, 20)"),
         ("(close - open) / open > 0.5", "(close - open) / open > 0.5"),
         ("close - (open - low) > 0", "close - (open - low) > 0"),
         ("-change(close) > 2 * (0.1 + 0.2)", "-change(close, 1) > 2 * (0.1 + 0.2)"),
         ("(close > open) == 1 or never", None),
         ("not (close > open or close > low)", "not (close > open or close > low)"),
+        ("close > 1 and (open > 1 and low > 1)", "close > 1 and open > 1 and low > 1"),
+        ("（close ＞ 12.5） and rsi() ＜ ５0", "close > 12.5 and rsi(14) < 50"),
         ("close > open and (close > low or close > high)", "close > open and (close > low or close > high)"),
     ],
 )
@@ -83,7 +85,7 @@ def test_spellings_of_one_tree_are_one_expression(spelt, same):
         ("(close > 1) | (open > 1)", "| is written or"),
         ("~(close > 1)", "~ is written not"),
         ("close[-1] > 2", "ago(x, n), not x[-n]"),
-        ("close.shift(1) > 2", 'of("CODE", value)'),
+        ("close.shift(1) > 2", "a method is written as a function, ago(x, n)"),
         ("lambda: 1", "lambda: 1 is no part of the language"),
         ("f'{close}' > 1", "is no part of the language"),
         ("[x for x in close]", "is no part of the language"),
@@ -117,7 +119,16 @@ def test_spellings_of_one_tree_are_one_expression(spelt, same):
         ("nth('year') == 1", "period = year; must be one of week, month, quarter"),
         ("index('沪深300', close > 1)", "must be a code in quotes"),
         ('index("000300.SH", rank(close) < 3)', "inside it there is one security"),
-        ('rank(of("600519.SH", close)) < 3', "it compares the securities that are traded, not of()"),
+        ('sma(of("600519.SH", close), 20) > 3', 'of another one inside it: of("CODE", sma(close, 20))'),
+        ("close > 5%", "5% is written 0.05"),
+        ("close > 1 && open > 1", "it has and, or, not"),
+        ("close => 1", "it has and, or, not"),
+        ("of(600519.SH, close) > 1", "codes stand in straight quotes"),
+        ("close > 10,000", "10,000 is written 10000"),
+        ("SMA(close, 5) > 1", "did you mean 'sma'?"),
+        ("sma(close, n=5, n=6) > 1", "a parameter twice"),
+        ("sma(close, 1e400) > 1", "n = inf; must be a whole number"),
+        ("dif(26, 12) > 0", "fast must be below slow"),
         ("close > 1e400", "inf is not a number"),
         ("close > 'x'", "texts in quotes are codes and periods"),
         ("close > True", "True is no value"),
@@ -146,6 +157,10 @@ def test_an_entry_equal_to_its_exit_is_refused():
     with pytest.raises(BadOption, match="entry and exit are the same, close > 5: it would buy what it sells"):
         Rule.read("close>5", "close > 5.0")
     assert Rule.read("close > 5").expressions == ("close > 5", "never()")
+    with pytest.raises(BadOption, match=r"never\(\) buys nothing"):
+        Rule.read("never()")
+    with pytest.raises(BadOption, match="exit: must be an expression"):
+        Rule.read("close > 5", "")
 
 
 def test_a_rule_is_edited_by_path():

@@ -23,6 +23,8 @@ OF_EACH = {
 def condition_of(row):
     """A condition with the node, over small windows."""
     text = row.name + (f"({', '.join(OF_EACH[each.name] for each in row.params)})" if row.formula else "")
+    if row.name in {"never", "average_of_all"}:
+        return f"{text} or close > open" if row.name == "never" else f"{text} > close"
     if row.unit == "truth":
         return text
     against = {"date": "3", "count": "4", "ratio": "0.01"}.get(row.unit, "0")
@@ -92,7 +94,7 @@ def test_nothing_later_changes_a_signal(store, text):
         pd.testing.assert_frame_equal(known, whole.iloc[: cut + 1])
 
 
-def run_cell(rule, snapshot):
+def run_cell(rule, snapshot, symbols=()):
     """Run a rule's cell as it stands."""
     made = {}
 
@@ -101,7 +103,7 @@ def run_cell(rule, snapshot):
         update = staticmethod(lambda _panel, signals: made.update(signals))
 
     store = snapshot
-    exec(rule.cell("mine"), {"GLOBAL_DATA_STATE": State, "pd": pd, "np": np})
+    exec(rule.cell("mine", symbols), {"GLOBAL_DATA_STATE": State, "pd": pd, "np": np})
     return made["mine"]
 
 
@@ -125,6 +127,48 @@ def test_a_said_price_is_raw_and_an_average_crosses_no_ex_date(store):
         above.reindex(close.index),
         check_names=False,
     )
+
+
+def test_prices_of_two_securities_meet_as_traded(store):
+    data, bars = RuleEvaluator(store.snapshot()), store.snapshot()["ohlcv"]
+    close, index = bars["close"], store.snapshot()["index"]["close"]["000300.SH"]
+    watched = close["300750.SZ"].ffill().where(close["300750.SZ"].notna())
+    for text, plain in {
+        'of("300750.SZ", close) > 10.2': close.apply(lambda _: watched > 10.2),
+        'index("000300.SH", close) > 10.2': close.apply(lambda _: index > 10.2),
+        'close > of("300750.SZ", close)': close.gt(watched, axis=0),
+        'close / of("300750.SZ", close) > 1.01': close.div(watched, axis=0) > 1.01,
+        "average_of_all(close) > 10.2": close.apply(lambda _: close.mean(axis=1) > 10.2),
+        "rank(close) == 1": close.rank(axis=1, ascending=False, method="max") == 1,
+    }.items():
+        value = data.value(read_condition(text))
+        assert value.notna().to_numpy().sum() > 100
+        assert ((value == 1) == plain)[value.notna()].stack().all(), text
+
+
+def test_a_watched_security_is_not_ranked_with_the_traded_ones(store):
+    bars, traded = store.snapshot()["ohlcv"], list(CODES[1:])
+    rule = Rule.read(
+        'rank(change(close, 5)) <= 1 and of("600519.SH", close > 0)', "share_of_all(close > 0) < 1"
+    )
+    ours = RuleEvaluator(store.snapshot(), traded).signal(rule)
+    alone = DataState()
+    alone.update("ohlcv", {name: bars[name][traded] for name in bars})
+    plain = RuleEvaluator(alone.snapshot()).signal(
+        Rule.read("rank(change(close, 5)) <= 1", "share_of_all(close > 0) < 1")
+    )
+    there = bars["close"]["600519.SH"].notna()
+    pd.testing.assert_frame_equal(ours[there], plain[there])
+    pd.testing.assert_frame_equal(run_cell(rule, store.snapshot(), traded), ours)
+
+
+def test_a_change_of_what_is_negative_has_its_direction(store):
+    data = RuleEvaluator(store.snapshot())
+    grown, rose = (
+        data.value(read_condition(text))
+        for text in ("change(dif(3, 6)) > 0", "dif(3, 6) > ago(dif(3, 6), 1)")
+    )
+    pd.testing.assert_frame_equal(grown, rose)
 
 
 def test_unknown_stays_unknown_under_not_and_a_known_part_decides():

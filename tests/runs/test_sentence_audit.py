@@ -43,7 +43,7 @@ def test_a_finding_is_shown_and_the_exit_status_is_1(strategy):
     assert done.exit_code == 1
     (finding,) = json.loads(done.stdout)["findings"]
     assert (finding["code"], finding["symbol"]) == ("meaning_differs", "000341.SZ")
-    assert "SMA(30)" in finding["message"]
+    assert "30-day average" in finding["message"]
 
 
 INDEX = """\

@@ -72,7 +72,7 @@ CHANGES = {
     "change the 20-day average to 30 days": "5-day average crosses above 30-day average | 5-day average crosses below 30-day average",
     "再加一个条件：成交量大于5日均量": f"{CROSS} and volume > 5-day average volume | {CROSS_OUT}",
     "add a condition: volume above its 5-day average": f"{CROSS} and volume > 5-day average volume | {CROSS_OUT}",
-    "再加一个条件：大盘在60日线上方": f"{CROSS} and 000016.SH close > 60-day average | {CROSS_OUT}",
+    "再加一个条件：大盘在60日线上方": f"{CROSS} and (index 000016.SH: close > 60-day average) | {CROSS_OUT}",
     "5日均线改成10日，再加一个条件：RSI低于70": "10-day average crosses above 20-day average and RSI(14) < 70 | 10-day average crosses below 20-day average",
     "再加一个条件：放量": "",
     "再加一个条件：RSI低于70，跌破10日线卖出": "",

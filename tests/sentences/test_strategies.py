@@ -338,7 +338,7 @@ ASKS: dict[str, str] = {
 }  # fmt: skip
 """Words that the question names."""
 
-MARKET = {"s39": "5-day average crosses above 20-day average and 000016.SH close > 20-day average"}
+MARKET = {"s39": "5-day average crosses above 20-day average and (index 000016.SH: close > 20-day average)"}
 """Entries with a condition on the market, which is an index of the source; ``test_market.py`` computes such signals."""
 
 REFUSED = {"28 AAPL": "AAPL", "35 2023": "20231231", "t9": "20250631", "t11": "20221120"}

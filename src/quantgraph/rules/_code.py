@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,8 +37,9 @@ class Line:
 class Writer:
     """The lines of trees; what is computed twice is one line."""
 
-    def __init__(self) -> None:
+    def __init__(self, symbols: Sequence[str]) -> None:
         self.lines: dict[str, Line] = {}
+        self.all = f"[{self.define('symbols', str(list(symbols)))}]" if symbols else ""
 
     def define(self, name: str, code: str) -> str:
         """Add a line; a name that stands for other code gets a suffix."""
@@ -59,7 +60,7 @@ class Writer:
         if node.name in WATCHED:
             code, inner = node.watched
             of = f"{node.name}:{code}"
-            its = f'on_calendar({self.value(inner, of)}, {self.traded(of)})["{code}"]'
+            its = f'on_calendar({self.raw(inner, of)}, {self.traded(of)})["{code}"]'
             return self.define(self.named(node), f"by_session({its}, {self.traded('')})")
         if node.name in BARS or (node.name in ROWS and not ROWS[node.name].formula):
             return self.field(node.name, of)
@@ -80,7 +81,7 @@ class Writer:
             return self.operator(node, of)
         row = ROWS[node.name]
         sides = self.sides(node, of) if node.name.startswith("cross") else []
-        args = sides or [self.argument(arg, of) for arg in node.args]
+        args = sides or [self.argument(arg, of, raw=row.across) for arg in node.args]
         named = dict(zip((each.name for each in row.params), args, strict=True))
         named |= {name: self.field(name, of) for name in row.inputs}
         if "traded" in row.formula:
@@ -88,39 +89,47 @@ class Writer:
         # A name of the formula, and not a method or a text: "x" in "x.rolling(n).max()"
         return re.sub(r"(?<![\w.\"])[a-z]\w*", lambda word: named.get(word[0], word[0]), row.formula)
 
-    def argument(self, arg: Node | float | str, of: str) -> str:
+    def argument(self, arg: Node | float | str, of: str, *, raw: bool) -> str:
         """The code of an operand or a constant."""
         if isinstance(arg, Node):
-            return self.value(arg, of)
+            return self.raw(arg, of) if raw else self.value(arg, of)
         return f'"{PERIODS[arg][0]}"' if isinstance(arg, str) else number_text(arg)
 
     def operator(self, node: Node, of: str) -> str:
         """The code of arithmetic and of comparisons."""
-        if node.name in {"mul", "div"}:
-            one, other = (self.value(each, of) for each in node.operands)
-            return f"{one} * {other}" if node.name == "mul" else f"divided({one}, {other})"
         one, other = self.sides(node, of)
-        if node.name in SUMS:
-            return f"{one} {SUMS[node.name]} {other}"
-        return _CALLS[node.name].format(one, other)
+        if node.name == "div":
+            return f"divided({one}, {other})"
+        return (
+            f"{one} {SUMS[node.name]} {other}" if node.name in SUMS else _CALLS[node.name].format(one, other)
+        )
 
     def sides(self, node: Node, of: str) -> list[str]:
-        """Two operands; a number beside prices or volumes is put on the basis on which they compare."""
+        """Two operands on one basis: as traded beside another security; a number on that of the other."""
         units = {each.unit for each in node.operands} - {"number"}
+        if any("raw" in unit for unit in units):
+            return [self.raw(each, of) for each in node.operands]
         basis = "*" if units == {"price"} else "/" if units == {"volume"} else ""
+        is_scaled = bool(basis) and node.name not in {"mul", "div"}
         return [
             f"({self.value(each, of)} {basis} {self.factor(of)})"
-            if basis and each.unit == "number"
+            if is_scaled and each.unit == "number"
             else self.value(each, of)
             for each in node.operands
         ]
+
+    def raw(self, node: Node, of: str) -> str:
+        """The code of a value as traded."""
+        sign = {"price": "/", "volume": "*"}.get(node.unit, "")
+        code = self.value(node, of)
+        return f"({code} {sign} {self.factor(of)})" if sign and not of.startswith("index") else code
 
     def field(self, name: str, of: str) -> str:
         """A field of the data on the own sessions of each security."""
         kind, _, code = of.partition(":")
         stored, times = STORED.get(name, name), UNITS.get(name, 1.0)
         panel = "index" if kind == "index" else "ohlcv" if name in BARS else "indicators"
-        raw = f'snapshot["{panel}"]["{stored}"]' + (f'[["{code}"]]' if code else "")
+        raw = f'snapshot["{panel}"]["{stored}"]' + self.columns(code)
         moved = f"own_sessions({raw}, {self.traded(of)})"
         scaled = moved if times == 1.0 else f"{number_text(times)} * {moved}"
         if kind != "index" and name in BARS and name != "amount":
@@ -130,19 +139,22 @@ class Writer:
     def traded(self, of: str) -> str:
         """Where each security traded."""
         kind, _, code = of.partition(":")
-        column = f'[["{code}"]]' if code else ""
         panel = "index" if kind == "index" else "ohlcv"
-        return self.define(f"traded{_suffix(of)}", f'snapshot["{panel}"]["close"]{column}.notna()')
+        return self.define(
+            f"traded{_suffix(of)}", f'snapshot["{panel}"]["close"]{self.columns(code)}.notna()'
+        )
+
+    def columns(self, code: str) -> str:
+        """The selection of one security, or of those that are traded where others are watched."""
+        return f'[["{code}"]]' if code else self.all
 
     def factor(self, of: str) -> str:
         """What makes prices compare over ex-dates, as known at each session."""
         kind, _, code = of.partition(":")
         if kind == "index":
             return "1.0"
-        column = f'[["{code}"]]' if code else ""
-        return self.define(
-            f"factor{_suffix(of)}", f"own_sessions(factor_of(snapshot){column}, {self.traded(of)})"
-        )
+        its = f"factor_of(snapshot){self.columns(code)}"
+        return self.define(f"factor{_suffix(of)}", f"own_sessions({its}, {self.traded(of)})")
 
     def named(self, node: Node) -> str:
         """A name for what a tree computes."""
@@ -169,9 +181,9 @@ def _suffix(of: str) -> str:
     return f"_of_{re.sub(r'[^0-9A-Za-z]', '_', of.partition(':')[2])}" if of else ""  # "600519.SH"
 
 
-def lines_of(roots: Mapping[str, Node]) -> list[Line]:
-    """The lines that compute trees, in order, the last ones under the names of ``roots``."""
-    writer = Writer()
+def lines_of(roots: Mapping[str, Node], symbols: Sequence[str] = ()) -> list[Line]:
+    """The lines that compute trees of ``symbols``, by default of all, under the names of ``roots``."""
+    writer = Writer(symbols)
     for name, node in roots.items():
         is_call = node.name not in {"number", *WATCHED} and node.args
         writer.define(name, writer.call(node, "") if is_call else writer.value(node))
@@ -179,9 +191,9 @@ def lines_of(roots: Mapping[str, Node]) -> list[Line]:
     return list(writer.lines.values())
 
 
-def write_cell(roots: Mapping[str, Node], signal: str, about: Iterable[str]) -> str:
+def write_cell(roots: Mapping[str, Node], signal: str, about: Iterable[str], symbols: Sequence[str]) -> str:
     """A cell that computes the signal of an ``entry`` and a ``leave``, with the source of what it calls."""
-    lines = lines_of(roots)
+    lines = lines_of(roots, symbols)
     used = _used(line.code for line in lines)
     sources = [source for name, source in _sources().items() if name in used]
     return "\n".join(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -26,32 +28,35 @@ _CURES: dict[type[ast.AST], str] = {
     ast.BitOr: "| is written or",
     ast.Invert: "~ is written not",
     ast.Subscript: "the value of n sessions ago is ago(x, n), not x[-n]",
-    ast.Attribute: 'a value of another security is of("CODE", value), of an index index("CODE", value)',
+    ast.Attribute: 'a method is written as a function, ago(x, n); another security as of("CODE", x)',
+    ast.Tuple: "10,000 is written 10000",
 }
+_SIGNS = {
+    r"\d\s*%": "5% is written 0.05, or 5 where the data are in percent",
+    r"&&|\|\||!(?!=)|=>|=<|<>|\b(AND|OR|NOT)\b": "it has and, or, not, >=, <=, ==, !=",
+    r"\b\d{6}\.[A-Z]{2}\b|[“”‘’]": 'codes stand in straight quotes, "600519.SH"',
+}
+"""Signs of other languages, by a regular expression, and what is written here."""
 
 
 def read_condition(text: str, name: str = "rule") -> Node:
-    """Read a condition.
-
-    Parameters
-    ----------
-    text
-        One expression of at most 4,000 characters, such as ``cross_up(sma(close, 5), sma(close, 20))``.
-    name
-        What an error calls it.
+    """Read a condition, such as ``cross_up(sma(close, 5), sma(close, 20))``; ``name`` is what errors call it.
 
     Raises
     ------
     BadOption
-        With the column and what would be valid: for other Python, for names and parameters that the language
-        does not have, and for values of unlike units.
+        With the column and the cure, if it is not of the language or has more than 4,000 characters.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
         raise BadOption(f"{name}: must be an expression of 1 to {_LONGEST} characters", parameter=name)
+    text = unicodedata.normalize("NFKC", text).strip(
+        "\ufeff "
+    )  # full-width signs, as an input method types them
     try:
         tree = parse_code(f"({text}\n)").body
     except SyntaxError as error:
-        raise BadOption(f"{name}: {text.strip():.60} is no expression: {error.msg}", parameter=name) from None
+        why = next((cure for sign, cure in _SIGNS.items() if re.search(sign, text)), error.msg)
+        raise BadOption(f"{name}: {text.strip():.60} is no expression: {why}", parameter=name) from None
     if len(tree) != 1 or not isinstance(tree[0], ast.Expr):
         raise BadOption(f"{name}: {text.strip():.60} is no single expression", parameter=name)
     try:
@@ -83,8 +88,8 @@ class _Reader:
                 return self.made(at, number, value)
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self.made(at, make, "not", self.node(operand))
-            case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
-                return self.signed(at, sign, self.node(operand))
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return self.negative(at, self.node(operand))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _SUMS:
                 return self.made(at, make, _SUMS[type(op)], self.node(left), self.node(right))
             case ast.BoolOp(op=op, values=values):
@@ -102,12 +107,8 @@ class _Reader:
         cure = next((_CURES[type(each)] for each in ast.walk(at) if type(each) in _CURES), None)
         raise self.refuse(at, cure or f"{ast.unparse(at):.60} is no part of the language")
 
-    def signed(self, at: ast.expr, sign: ast.unaryop, operand: Node) -> Node:
-        if isinstance(sign, ast.UAdd):
-            return operand
-        if operand.name == "number":
-            return number(-float(operand.args[0]))  # type: ignore[arg-type]
-        return self.made(at, make, "neg", operand)
+    def negative(self, at: ast.expr, operand: Node) -> Node:
+        return number(-operand.constant) if operand.name == "number" else self.made(at, make, "neg", operand)
 
     def comparison(self, at: ast.Compare) -> Node:
         sides = [self.node(each) for each in (at.left, *at.comparators)]
@@ -127,6 +128,8 @@ class _Reader:
         ):
             raise self.refuse(at, f"{name} is written {signature(ROWS[name])}" if name in ROWS else name)
         named = {str(each.arg): self.argument(each.value) for each in at.keywords}
+        if len(named) < len(at.keywords):
+            raise self.refuse(at, f"{name} has a parameter twice")
         return self.made(at, make, name, *map(self.argument, at.args), **named)
 
     def argument(self, at: ast.expr) -> Node | float | str:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-Unit = Literal["price", "volume", "money", "ratio", "count", "date", "truth", "number"]
+Own = Literal["price", "volume", "money", "ratio", "count", "date", "truth", "number"]
+Unit = Own | Literal["raw price", "raw volume"]
+"""Raw ones are as traded, of another security or of all: own ones compare over ex-dates."""
 Kind = Literal["value", "side", "truth", "sessions", "number", "period", "code"]
 """Of a parameter: a value of the market (a side of a cross may be a number), a truth, or a constant."""
 

@@ -23,28 +23,25 @@ class Rule:
     """An entry and an exit.
 
     Every node looks back only, so a signal is causal by construction: that of a session never changes with
-    later data. The exit wins where both hold, and never opens a short.
-
-    Raises
-    ------
-    BadOption
-        If they are the same.
+    later data. The exit wins where both hold, and never opens a short. ``BadOption`` if they are the same.
     """
 
     entry: Node
     exit: Node
 
     def __post_init__(self) -> None:
-        if self.entry == self.exit:
+        if self.entry == self.exit or self.entry.name == "never":
             raise BadOption(
-                f"entry and exit are the same, {expression(self.entry):.80}: it would buy what it sells",
+                f"entry and exit are the same, {expression(self.entry):.80}: it would buy what it sells"
+                if self.entry == self.exit and self.entry.name != "never"
+                else "entry: never() buys nothing",
                 parameter="exit",
             )
 
     @classmethod
     def read(cls, entry: str, exit: str | None = None) -> Rule:  # noqa: A002 - the field's word
         """Read two expressions; without an exit nothing is sold by the rule."""
-        left = read_condition(exit, "exit") if exit else make("never")
+        left = make("never") if exit is None else read_condition(exit, "exit")
         return cls(read_condition(entry, "entry"), left)
 
     @property
@@ -81,11 +78,11 @@ class Rule:
         changed = {"entry": self.entry, "exit": self.exit}
         return Rule(**{**changed, side: edited(changed[side], path, arg)})
 
-    def cell(self, signal: str) -> str:
-        """Python of one cell, which hands its signal over under a name."""
+    def cell(self, signal: str, symbols: Sequence[str] = ()) -> str:
+        """Python of one cell, which hands its signal over under a name; ``symbols`` as of the evaluator."""
         heads = ("Buy", "Sell", "entry", "exit")
         about = map(": ".join, zip(heads, (*self.words("en"), *self.expressions), strict=True))
-        return write_cell({"entry": self.entry, "leave": self.exit}, signal, about)
+        return write_cell({"entry": self.entry, "leave": self.exit}, signal, about, symbols)
 
     def _codes(self, name: str) -> tuple[str, ...]:
         found = (each.watched[0] for each in walk(self.entry, self.exit) if each.name == name)
@@ -93,10 +90,13 @@ class Rule:
 
 
 class RuleEvaluator:
-    """The data of a commit or a view, on which rules are computed; what rules share is computed once."""
+    """The data of a commit or a view, on which rules are computed; what rules share is computed once.
 
-    def __init__(self, panels: Any) -> None:
-        self._panels = panels
+    Rules are of ``symbols``, by default of all; others are only watched.
+    """
+
+    def __init__(self, panels: Any, symbols: Sequence[str] = ()) -> None:
+        self._panels, self._symbols = panels, symbols
         self._scope = {**vars(_formulas), "snapshot": panels}
         self._known: dict[str, Any] = {}
 
@@ -124,7 +124,7 @@ class RuleEvaluator:
             if node.name in WATCHED:
                 self._check_code(node.name, str(node.args[0]))
         with np.errstate(invalid="ignore", divide="ignore"):
-            for line in lines_of(roots):
+            for line in lines_of(roots, self._symbols):
                 if line.key not in self._known:
                     self._known[line.key] = self._run(line.code, names)
                 names[line.name] = self._known[line.key]

@@ -7,6 +7,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import cast
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph.errors import BadOption
@@ -59,19 +61,16 @@ def number(value: float) -> Node:
 
 
 def make(name: str, *args: Node | float | str, **named: Node | float | str) -> Node:
-    """Make a node of the language.
-
-    Raises
-    ------
-    BadOption
-        If there is no such node, an argument is missing, too many or of another kind, or units differ.
-    """
+    """Make a node; ``BadOption`` if there is none, an argument is of another kind, or units differ."""
     if name in SUMS or name in COMPARISONS or name == "neg":
         return _made(name, args, _unit_of_operator(name, args))
     if name in {"and", "or", "not"}:
         for each in args:
             _check(each, "truth", name, name)
-        return _made(name, args, "truth")
+        flat = (
+            each.args if isinstance(each, Node) and each.name == name != "not" else (each,) for each in args
+        )
+        return _made(name, tuple(chain.from_iterable(flat)), "truth")
     if name in WATCHED:
         return _watched(name, args)
     if name not in ROWS:
@@ -82,18 +81,23 @@ def make(name: str, *args: Node | float | str, **named: Node | float | str) -> N
         _check(arg, param.kind, param.name, name)
     if "talib." in row.formula and 1.0 in given:
         raise _bad(f"{name}: n = 1; must be at least 2")
+    if row.params[:1] and row.params[0].name == "fast" and given[0] >= given[1]:  # type: ignore[operator]
+        raise _bad(f"{name}: fast = {given[0]:g} and slow = {given[1]:g}; fast must be below slow")
     values = [arg for arg in given if isinstance(arg, Node) and arg.unit != "truth"]
     unit = values[0].unit if row.unit == "same" and values else row.unit
     if name.startswith("cross"):
         _unit_of_operator("gt", given)
-    if row.across and any(each.name in WATCHED for each in walk(*values)):
-        raise _bad(f"{signature(row)}: it compares the securities that are traded, not {values[0].name}()")
-    return _made(name, given, unit)  # type: ignore[arg-type]
+    unit = cast("Unit", unit)
+    return _made(name, given, _raw(unit) if row.across else unit)
+
+
+def _raw(unit: Unit) -> Unit:
+    return "raw price" if unit == "price" else "raw volume" if unit == "volume" else unit
 
 
 def near(name: str) -> str:
     """The nearest name of the language, as a question."""
-    found = difflib.get_close_matches(name, [*ROWS, *WATCHED], 1)
+    found = difflib.get_close_matches(name.lower(), [*ROWS, *WATCHED], 1)
     return f"; did you mean {found[0]!r}?" if found else ""
 
 
@@ -177,6 +181,8 @@ def _constant(arg: float | str) -> str:
 
 def number_text(value: float) -> str:
     """A number without a zero fraction: ``5``, ``1.5``."""
+    if not math.isfinite(value):
+        return str(value)
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
 
 
@@ -211,7 +217,7 @@ def _bound(
 
 
 _WANTED: Mapping[Kind, str] = {
-    "value": "a value of the market, such as close",
+    "value": 'a value of the market, such as close; of another one inside it: of("CODE", sma(close, 20))',
     "side": "a value of the market or a number",
     "truth": "a condition, such as close > open",
     "sessions": f"a whole number of sessions from 1 to {MOST_SESSIONS}",
@@ -225,7 +231,9 @@ def _check(arg: Node | float | str, kind: Kind, param: str, name: str) -> None:
     """Refuse an argument of another kind."""
     plain = arg.args[0] if isinstance(arg, Node) and arg.name == "number" else arg
     fits = {
-        "value": isinstance(arg, Node) and arg.unit not in {"truth", "number", "date"},
+        "value": isinstance(arg, Node)
+        and arg.unit not in {"truth", "number", "date"}
+        and "raw" not in arg.unit,
         "side": isinstance(arg, Node) and arg.unit not in {"truth", "date"},
         "truth": isinstance(arg, Node) and arg.unit == "truth",
         "sessions": isinstance(plain, float) and plain.is_integer() and 1 <= plain <= MOST_SESSIONS,
@@ -247,7 +255,7 @@ def _watched(name: str, args: Sequence[Node | float | str]) -> Node:
         raise _bad(f"{name}: it needs a value or a condition of {code}, such as close > sma(close, 60)")
     if any(each.name in WATCHED or (each.name in ROWS and ROWS[each.name].across) for each in walk(inner)):
         raise _bad(f"{name}: inside it there is one security, so nothing is compared with others")
-    return _made(name, args, inner.unit)
+    return _made(name, args, _raw(inner.unit))
 
 
 _TIMES: Mapping[tuple[Unit, Unit], Unit] = {("price", "volume"): "money", ("volume", "price"): "money"}
@@ -261,14 +269,15 @@ def _unit_of_operator(name: str, args: Sequence[Node | float | str]) -> Unit:
     if name == "neg":
         return units[0]
     pure = [unit for unit in units if unit != "number"]
+    is_raw = any("raw" in unit for unit in pure)
     if name in {"mul", "div"}:
-        return _unit_of_product(name, units, shown)
-    if len({*pure}) > 1:
+        return _unit_of_product(name, [_raw(unit) if is_raw else unit for unit in units], shown)
+    if len({*map(_raw, pure)}) > 1:
         raise _bad(f"{shown} are unlike: only values of one unit are compared, added or subtracted")
     if name in SUMS:
         if pure[:1] == ["date"]:
             raise _bad(f"{shown}: dates are compared, not computed with")
-        return pure[0] if pure else "number"
+        return (_raw(pure[0]) if is_raw else pure[0]) if pure else "number"
     if not pure:
         raise _bad(f"{shown}: two numbers are compared, and no value of the market")
     return "truth"

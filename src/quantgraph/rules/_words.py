@@ -6,7 +6,7 @@ import re
 
 from quantgraph._util.texts import Language
 from quantgraph.rules._registry import ROWS
-from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, Node, make, number_text
+from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, WATCHED, Node, make, number_text
 
 _SIGNS = {**SUMS, **COMPARISONS, "mul": "×", "div": "÷", "eq": "=", "ne": "≠"}
 _JOINED = {"and": (" 且 ", " and "), "or": (" 或 ", " or ")}
@@ -16,7 +16,7 @@ _OF_VOLUME = {"sma": ("{n}日均量", "{n}-day average volume")}
 _UNSAID = re.compile(r"\[([^|]*)\|([^]]*)\]")  # "{n}-day [highest {x}|high]"
 
 
-def in_words(node: Node, language: Language) -> str:
+def in_words(node: Node, language: Language) -> str:  # noqa: C901, PLR0911 - one case a kind
     """A tree as one phrase.
 
     >>> from quantgraph.rules import read_condition
@@ -28,9 +28,10 @@ def in_words(node: Node, language: Language) -> str:
         return number_text(node.constant)
     if node.name in _JOINED:
         return _JOINED[node.name][not zh].join(_in_brackets(each, language) for each in node.operands)
-    if node.name in {"not", "neg"}:
-        text = in_words(node.operands[0], language)
-        return f"-{text}" if node.name == "neg" else f"{'非' if zh else 'not'} ({text})"
+    if node.name == "not":
+        return f"{'非' if zh else 'not'} ({in_words(node.operands[0], language)})"
+    if node.name == "neg":
+        return f"-{_in_brackets(node.operands[0], language)}"
     if node.name in _SIGNS:
         one, other = node.operands
         if node.name == "le" and one.name in {"rank", "rank_percent"} and other.name == "number":
@@ -38,9 +39,13 @@ def in_words(node: Node, language: Language) -> str:
         if node.name == "mul" and one.name == "number":
             return f"{number_text(one.constant)}{'倍' if zh else 'x '}{_in_brackets(other, language)}"
         return f"{_side(one, other, language)} {_SIGNS[node.name]} {_side(other, one, language)}"
-    if node.name in {"of", "index"}:
+    if node.name in WATCHED:
         code, inner = node.watched
-        return f"{code} {_in_brackets(inner, language)}"
+        what = "" if node.name == "of" else "指数" if zh else "index "
+        if inner.unit == "truth":
+            return f"({what}{code}: {in_words(inner, language)})"
+        text = _in_brackets(inner, language)
+        return f"{what}{code}的{text}" if zh else f"{text} of {what}{code}"
     row = ROWS[node.name]
     defaults = tuple(param.default for param in row.params)
     is_usual = node.args[:1] == (_USUAL.get(node.name, make("close")),) or node.args == defaults
@@ -67,16 +72,20 @@ def _placed(ranked: Node, most: Node, zh: bool) -> str:
 def _argument(arg: Node | float | str, language: Language) -> str:
     if isinstance(arg, str):
         return PERIODS[arg][1] if language == "zh" else arg
-    return _in_brackets(arg, language) if isinstance(arg, Node) else number_text(arg)
+    if isinstance(arg, float):
+        return number_text(arg)
+    return f"({in_words(arg, language)})" if arg.unit == "truth" else _in_brackets(arg, language)
 
 
 def _side(node: Node, other: Node, language: Language) -> str:
     """One side of an operator: a number beside a fraction is in percent."""
     if node.name == "number" and other.name in ROWS and ROWS[other.name].percent:
         return f"{number_text(round(ROWS[other.name].percent * node.constant, 10))}%"
-    return f"({in_words(node, language)})" if node.name in {"add", "sub"} else in_words(node, language)
+    return _in_brackets(node, language)
 
 
 def _in_brackets(node: Node, language: Language) -> str:
+    """A part in brackets if it has signs of its own."""
     text = in_words(node, language)
-    return f"({text})" if node.name in {*_JOINED, *SUMS} else text
+    is_times = node.name == "mul" and node.operands[0].name == "number"
+    return f"({text})" if node.name in {*_JOINED, *SUMS, "neg"} and not is_times else text

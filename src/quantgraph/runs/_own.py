@@ -229,9 +229,9 @@ def _of_rule(spec: RunSpec, rule: Rule, opened: OpenResources) -> RunSpec:
     request = _Request.of(replace(spec, symbols=codes), "", opened.source)
     request = replace(request, indices=rule.indices)
     store = request.store(file_of(rule), max(rule.lookback, EARLIER))
-    own, signal = own_signal(rule, store, request.sessions[0], opened, language_of(spec.question))
     traded, _ = _window(opened.source, ",".join(spec.symbols) or "ALL", request.start, request.end)
     spec = replace(spec, start=request.start, end=request.end)
+    own, signal = own_signal(rule, traded, store, opened, spec)
     return _with(spec, own, signal.reindex(columns=list(traded)), request.sessions)
 
 

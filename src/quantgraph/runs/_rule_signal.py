@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 
 import pandas as pd
 
-from quantgraph._util.texts import Language, say
+from quantgraph._util.texts import language_of, say
 from quantgraph.audit.causality import Verdict
-from quantgraph.errors import BadOption, CodeFailed
-from quantgraph.market import Moment
+from quantgraph.errors import BadOption, BadWindow, CodeFailed
+from quantgraph.market import Moment, session_of
 from quantgraph.rules import Rule, RuleEvaluator
 from quantgraph.runs._outputs import StrategyFile
-from quantgraph.runs._specification import OwnSignal
+from quantgraph.runs._specification import OwnSignal, RunSpec
 from quantgraph.runs.verification._verification import signal_of_cells
 from quantgraph.runtime import OpenResources
 from quantgraph.state import DataState
@@ -25,37 +26,34 @@ EARLIER = 250
 """Sessions before the window at least, on which averages without an end have settled."""
 
 
-def file_of(rule: Rule) -> StrategyFile:
-    """The rule as the cell that a run of it keeps."""
-    return StrategyFile(about="", cells=(rule.cell(_NAME),), name=_NAME)
+def file_of(rule: Rule, symbols: Sequence[str] = ()) -> StrategyFile:
+    """The rule of ``symbols``, by default of all, as the cell that a run of it keeps."""
+    return StrategyFile(about="", cells=(rule.cell(_NAME, symbols),), name=_NAME)
 
 
 def rule_in(file: StrategyFile) -> Rule | None:
     """The rule whose cell a file is, unchanged; None for other code."""
     found = re.search(r"^# entry: (.+)\n# exit: (.+)$", file.cells[0], re.MULTILINE)
+    symbols = re.findall(r"'([^']+)'", *re.findall(r"^symbols = (.+)$", file.cells[0], re.MULTILINE) or [""])
     if found and len(file.cells) == 1:
         with suppress(BadOption):
             rule = Rule.read(*found.groups())
-            return rule if rule.cell(file.name or _NAME).strip() == file.cells[0].strip() else None
+            return rule if rule.cell(file.name or _NAME, symbols).strip() == file.cells[0].strip() else None
     return None
 
 
 def own_signal(
-    rule: Rule, store: DataState, start: pd.Timestamp, opened: OpenResources, language: Language
+    rule: Rule, symbols: Sequence[str], store: DataState, opened: OpenResources, spec: RunSpec
 ) -> tuple[OwnSignal, pd.DataFrame]:
-    """Compute a rule's signal on all data of a store; ``start`` is the first session that is traded.
-
-    Raises
-    ------
-    UnknownField, UnknownSymbol
-        If the data lack what the rule reads.
-    CodeFailed
-        If its cell, run sealed, gives another signal.
-    """
+    """Compute the signal of a rule of ``symbols``; ``CodeFailed`` if its sealed cell gives another."""
+    language = language_of(spec.question)
     sessions = pd.DatetimeIndex(store.snapshot()["ohlcv"]["close"].index)
-    signal = RuleEvaluator(store.snapshot()).signal(rule)
+    symbols = symbols if {*rule.watched} - {*symbols} else ()  # others are there only where one is watched
+    signal = RuleEvaluator(store.snapshot(), symbols).signal(rule)
+    if signal.isna().to_numpy().all():
+        raise BadWindow(f"the rule is known nowhere: it needs {rule.lookback + 1} sessions, or an event")
     part = store.view(Moment(sessions[min(rule.lookback + _CHECKED, len(sessions)) - 1]))
-    name, sealed = signal_of_cells(file_of(rule), opened.runner, part.frozen(), _NAME)
+    name, sealed = signal_of_cells(file_of(rule, symbols), opened.runner, part.frozen(), _NAME)
     if not sealed.equals(signal.loc[sealed.index]):
         raise CodeFailed(f"the cell of the rule gives another signal than the rule: {rule.expressions}")
     en = "causal by construction: each part looks back only"
@@ -71,11 +69,11 @@ def own_signal(
         kind="rule",
         name=name,
         origin=told,
-        cells=file_of(rule).cells,
+        cells=file_of(rule, symbols).cells,
         code_hash=rule.hash,
         ref="",
         proof=proof,
         warm_up=rule.lookback + 1,
-        data_start=f"{sessions[0]:%Y%m%d}" if sessions[0] < start else None,
+        data_start=f"{sessions[0]:%Y%m%d}" if sessions[0] < session_of(spec.start) else None,
     )
     return own, signal

@@ -9,13 +9,7 @@ from quantgraph.runs._result import RunResult
 from quantgraph.runs._start import run_strategy
 
 
-def run_rule(
-    entry: str,
-    exit: str | None = None,  # noqa: A002 - what it is
-    *,
-    about: str = "",
-    **options: Any,
-) -> RunResult:
+def run_rule(entry: str, exit: str | None = None, *, about: str = "", **options: Any) -> RunResult:  # noqa: A002
     """Trade a rule: buy where ``entry`` holds, sell where ``exit`` does, at the next open.
 
     Parameters

@@ -44,16 +44,14 @@ def _sides(left: tree.Value, right: tree.Value) -> tuple[Node, Node]:
     """Both sides of a comparison, numbers in the unit of the other."""
     fields = {getattr(each, "field", "") for each in (left, right)}
     scale = prod(_SCALES.get(name, 1.0) for name in fields)
-    one, other = (
-        number(each.value * scale) if isinstance(each, tree.Number) else value_of(each)
-        for each in (left, right)
-    )
-    return one, other
+    return value_of(left, scale), value_of(right, scale)
 
 
-def value_of(value: tree.Value) -> Node:  # noqa: C901, PLR0911 - one case a node
-    """A value as a node."""
+def value_of(value: tree.Value, scale: float = 1.0) -> Node:  # noqa: C901, PLR0911 - one case a node
+    """A value as a node; a number is multiplied with ``scale``."""
     match value:
+        case tree.Number(value=plain):
+            return number(plain * scale)
         case tree.Bar(field=field):
             return make("volume" if field == "vol" else field)
         case tree.Average(kind=kind, period=period, field=field):
@@ -77,4 +75,3 @@ def value_of(value: tree.Value) -> Node:  # noqa: C901, PLR0911 - one case a nod
             return make("ago", farthest, 1.0)
         case tree.Indicator(field=field):
             return make(field)
-    raise TypeError(value)

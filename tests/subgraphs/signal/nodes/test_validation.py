@@ -50,7 +50,7 @@ def test_a_finding_goes_back_once_and_mended_code_ends_done(play, graph_of):
     assert not [code for code in issues(state) if code.startswith("meaning")]
     assert cast.turns["code"] == 2
     assert "meaning: The code departs from the sentence." in cast.said["code"][1]
-    assert "close crosses above SMA(20)" in cast.said["code"][1]
+    assert "close crosses above 20-day average" in cast.said["code"][1]
 
 
 def test_what_a_model_made_of_the_words_is_not_their_reference(play, graph_of):
