@@ -96,6 +96,7 @@ def test_spellings_of_one_tree_are_one_expression(spelt, same):
         ("close > rsi()", "are unlike"),
         ("close * pe > amount", "are unlike"),
         ("close * open > 1", "have no product in this language"),
+        ("amount / pe > volume", "are unlike"),
         ("close + volume > 1", "are unlike"),
         ("weekday() + 1 > 3", "dates are compared, not computed with"),
         ("1 > 2", "two numbers are compared"),

@@ -163,6 +163,15 @@ PLAIN = {
     "total(change(close), 5)": of_closes(lambda closes: closes.pct_change().rolling(5).sum()),
     "change(close, 20)": of_closes(lambda closes: closes / closes.shift(20) - 1),
     "zscore(close, 20)": of_closes(lambda c: (c - c.rolling(20).mean()) / c.rolling(20).apply(np.std)),
+    "median(close, 9)": of_closes(lambda closes: closes.rolling(9).apply(np.median)),
+    "history_percent(close, 9)": of_closes(
+        lambda c: c.rolling(9).apply(lambda each: 100 * (NEAR * each <= each[-1]).mean(), raw=True)
+    ),
+    "abs(change(close, 5))": of_closes(lambda closes: (closes / closes.shift(5) - 1).abs()),
+    "value_when(close, close > sma(close, 5))": of_closes(
+        lambda c: c.where(NEAR * c > c.rolling(5).mean()).ffill()
+    ),
+    "was(close < ago(close, 1), 3)": of_closes(lambda closes: falls(closes).shift(3)),
     "slope(close, 10)": of_closes(lambda closes: closes.rolling(10).apply(slope_of)),
     "correlation(close, rsi(14), 20)": of_closes(
         lambda c: c.rolling(20).corr(pd.Series(talib.RSI(c.to_numpy(), 14), c.index))
@@ -210,7 +219,7 @@ BY_VOLUME = {"mfi", "obv"}
 
 def node_of(text):
     """A value by its expression, which is no condition."""
-    if text.startswith(("streak", "within", "first_after", "never", "cross")):
+    if text.startswith(("streak", "was", "within", "first_after", "never", "cross")):
         return read_condition(text)
     found = read_condition(f"{text} > 0")
     assert isinstance(found.args[0], Node)
@@ -268,6 +277,6 @@ def test_volume_indicators_are_ta_libs(nasdaq_data):
 def test_a_lookback_is_where_a_node_begins_to_be_known(nasdaq_data):
     for text in PLAIN:
         node = node_of(text)
-        if node.name not in {"since", "first_after", "nth", "correlation", "adx"}:
+        if node.name not in {"since", "first_after", "value_when", "nth", "correlation", "adx"}:
             known = nasdaq_data.value(node)["AAPL"].notna().to_numpy()
             assert int(known.argmax()) == lookback(node), text

@@ -33,7 +33,7 @@ def condition_of(row):
 
 CONDITIONS = [condition_of(row) for row in ROWS.values()] + [
     "close + open > 2 * high - low", "-change(close, 1) >= 0.01", "close != open",
-    "close == open or close <= low", "close * volume / amount > 0.9", "close > 10.5 and volume < 1500000",
+    "close == open or close <= low", "close * volume / amount > 0.9", "close > amount / volume", "close > 10.5 and volume < 1500000",
     'of("600519.SH", close > sma(close, 5))', 'index("000300.SH", close > sma(close, 5))',
     "not rsi(5) > 50 and (close > open or within(cross_up(close, 10), 3))",
 ]  # fmt: skip

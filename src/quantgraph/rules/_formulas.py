@@ -134,6 +134,11 @@ def slope(x: Frame, n: int) -> Frame:
     return pd.DataFrame(made, columns=x.columns)
 
 
+def percentile(x: Frame, n: int) -> Frame:
+    """The percent of ``n`` sessions, today among them, that are not above today."""
+    return 100 * sum(at_least(x, x.shift(i)) for i in range(n)) / n
+
+
 def since(truth: Frame) -> Frame:
     """Sessions since it last held, 0 today; unknown before."""
     at = truth.fillna(0.0) * 0 + np.arange(len(truth))[:, None]

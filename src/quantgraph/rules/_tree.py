@@ -181,9 +181,7 @@ def _constant(arg: float | str) -> str:
 
 def number_text(value: float) -> str:
     """A number without a zero fraction: ``5``, ``1.5``."""
-    if not math.isfinite(value):
-        return str(value)
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(float(value))
+    return str(int(value)) if abs(value) < 1e15 and value == int(value) else repr(float(value))
 
 
 def tree_hash(*nodes: Node) -> str:
@@ -259,6 +257,7 @@ def _watched(name: str, args: Sequence[Node | float | str]) -> Node:
 
 
 _TIMES: Mapping[tuple[Unit, Unit], Unit] = {("price", "volume"): "money", ("volume", "price"): "money"}
+_OVER: Mapping[tuple[Unit, Unit], Unit] = {("money", "volume"): "price", ("money", "price"): "volume"}
 
 
 def _unit_of_operator(name: str, args: Sequence[Node | float | str]) -> Unit:
@@ -294,8 +293,8 @@ def _unit_of_product(name: str, units: Sequence[Unit], shown: str) -> Unit:
         return "ratio"
     if name == "mul" and one in scalars and other != "date":
         return other
-    if name == "mul" and (one, other) in _TIMES:
-        return _TIMES[one, other]
+    if (one, other) in (found := _TIMES if name == "mul" else _OVER):
+        return found[one, other]
     raise _bad(f"{shown} have no {'product' if name == 'mul' else 'quotient'} in this language")
 
 

@@ -15,16 +15,11 @@ def run_rule(entry: str, exit: str | None = None, *, about: str = "", **options:
     Parameters
     ----------
     entry, exit
-        Expressions of :mod:`quantgraph.rules`, such as ``cross_up(sma(close, 5), sma(close, 20))``. Without
-        an exit nothing is sold but by the plan.
+        Expressions of :mod:`quantgraph.rules`, such as ``cross_up(close, sma(close, 20))``; others are
+        a ``BadOption``. Without an exit nothing is sold but by the plan.
     about
         The run's title, Chinese or English, which is the language that it answers in.
     **options
         Others of :func:`run_strategy`, such as ``symbols``, ``source`` and ``plan``.
-
-    Raises
-    ------
-    BadOption
-        If an expression is not of the language.
     """
     return run_strategy(about, strategy=Rule.read(entry, exit), **options)
