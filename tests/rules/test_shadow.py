@@ -91,6 +91,13 @@ def of_today(rule, snapshot):
     return made.popitem()[1]
 
 
+@pytest.mark.parametrize("text", ["MACD(26,12,9)金叉买入，死叉卖出", "收盘价上穿3000日均线买入，下穿卖出"])
+def test_what_is_beyond_the_bounds_of_expressions_is_read_as_before(text):
+    rule = rule_of(read_request(f"600519.SH，{text}，2025年", RequestContext()).strategy)
+    assert all(rule.words("zh"))
+    assert rule.lookback == (35 - 1 if "MACD" in text else 3000)
+
+
 def test_the_reader_reads_enough_rules_to_compare():
     assert len(rules()) > 100
 

@@ -16,6 +16,8 @@ from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, WATCHED, Node, ex
 
 _LONGEST_NAME = 48
 _CALLS = {
+    **{name: f"{{}} {sign} {{}}" for name, sign in SUMS.items()},
+    "div": "divided({}, {})",
     "gt": "greater({}, {})",
     "ge": "at_least({}, {})",
     "eq": "equal({}, {})",
@@ -78,7 +80,7 @@ class Writer:
             inner = self.value(node.operands[0], of)
             return f"negated({inner})" if node.name == "not" else f"-{inner}"
         if node.name in SUMS or node.name in COMPARISONS:
-            return self.operator(node, of)
+            return _CALLS[node.name].format(*self.sides(node, of))
         row = ROWS[node.name]
         sides = self.sides(node, of) if node.name.startswith("cross") else []
         args = sides or [self.argument(arg, of, raw=row.across) for arg in node.args]
@@ -94,15 +96,6 @@ class Writer:
         if isinstance(arg, Node):
             return self.raw(arg, of) if raw else self.value(arg, of)
         return f'"{PERIODS[arg][0]}"' if isinstance(arg, str) else number_text(arg)
-
-    def operator(self, node: Node, of: str) -> str:
-        """The code of arithmetic and of comparisons."""
-        one, other = self.sides(node, of)
-        if node.name == "div":
-            return f"divided({one}, {other})"
-        return (
-            f"{one} {SUMS[node.name]} {other}" if node.name in SUMS else _CALLS[node.name].format(one, other)
-        )
 
     def sides(self, node: Node, of: str) -> list[str]:
         """Two operands on one basis: as traded beside another security; a number on that of the other."""
@@ -140,9 +133,8 @@ class Writer:
         """Where each security traded."""
         kind, _, code = of.partition(":")
         panel = "index" if kind == "index" else "ohlcv"
-        return self.define(
-            f"traded{_suffix(of)}", f'snapshot["{panel}"]["close"]{self.columns(code)}.notna()'
-        )
+        close = f'snapshot["{panel}"]["close"]{self.columns(code)}'
+        return self.define(f"traded{_suffix(of)}", f"{close}.notna()")
 
     def columns(self, code: str) -> str:
         """The selection of one security, or of those that are traded where others are watched."""

@@ -11,7 +11,7 @@ from typing import Any
 from quantgraph._util.packages import parse_code
 from quantgraph.errors import BadOption
 from quantgraph.rules._registry import ROWS
-from quantgraph.rules._tree import WATCHED, Node, make, near, number, signature
+from quantgraph.rules._tree import WATCHED, Node, make, make_bounded, near, number, signature
 
 _LONGEST = 4_000
 _SUMS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
@@ -49,24 +49,20 @@ def read_condition(text: str, name: str = "rule") -> Node:
     """
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
         raise BadOption(f"{name}: must be an expression of 1 to {_LONGEST} characters", parameter=name)
-    text = unicodedata.normalize("NFKC", text).strip(
-        "\ufeff "
-    )  # full-width signs, as an input method types them
+    text = unicodedata.normalize("NFKC", text).strip("\ufeff \n\r\t")  # full-width signs of an input method
     try:
         tree = parse_code(f"({text}\n)").body
     except SyntaxError as error:
         why = next((cure for sign, cure in _SIGNS.items() if re.search(sign, text)), error.msg)
-        raise BadOption(f"{name}: {text.strip():.60} is no expression: {why}", parameter=name) from None
+        raise BadOption(f"{name}: {text:.60} is no expression: {why}", parameter=name) from None
     if len(tree) != 1 or not isinstance(tree[0], ast.Expr):
-        raise BadOption(f"{name}: {text.strip():.60} is no single expression", parameter=name)
+        raise BadOption(f"{name}: {text:.60} is no single expression", parameter=name)
     try:
         found = _Reader(name).node(tree[0].value)
     except RecursionError:
         raise BadOption(f"{name}: it is nested too deeply", parameter=name) from None
     if found.unit != "truth":
-        message = (
-            f"{name}: {text.strip():.60} is a value ({found.unit}), and no condition such as close > open"
-        )
+        message = f"{name}: {text:.60} is a value ({found.unit}), and no condition such as close > open"
         raise BadOption(message, parameter=name)
     return found
 
@@ -130,7 +126,7 @@ class _Reader:
         named = {str(each.arg): self.argument(each.value) for each in at.keywords}
         if len(named) < len(at.keywords):
             raise self.refuse(at, f"{name} has a parameter twice")
-        return self.made(at, make, name, *map(self.argument, at.args), **named)
+        return self.made(at, make_bounded, name, *map(self.argument, at.args), **named)
 
     def argument(self, at: ast.expr) -> Node | float | str:
         """An operand or a constant of a call; a number may be either."""

@@ -2,7 +2,8 @@
 
 ``params`` are the node's in order, with their defaults; their names say what they take. ``formula`` is pandas
 of the parameters, the bar fields in ``inputs``, and ``traded``, where securities traded; a field of the data
-has none. ``lookback`` is a sum of parameters and numbers: the sessions before today's that it needs.
+has none. ``lookback`` is a sum of parameters (``fast|slow``: the larger) and numbers: the sessions before
+today's that it needs.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Row:
 
     def lookback(self, constants: Mapping[str, Any]) -> int:
         """Sessions before today's that it needs, by its constants."""
-        return sum(int(constants[each]) if each in constants else int(each) for each in self.needs)
+        return sum(max(int(constants.get(part, part)) for part in each.split("|")) for each in self.needs)
 
 
 def _row(line: Mapping[str, str]) -> Row:

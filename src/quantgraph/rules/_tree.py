@@ -81,8 +81,6 @@ def make(name: str, *args: Node | float | str, **named: Node | float | str) -> N
         _check(arg, param.kind, param.name, name)
     if "talib." in row.formula and 1.0 in given:
         raise _bad(f"{name}: n = 1; must be at least 2")
-    if row.params[:1] and row.params[0].name == "fast" and given[0] >= given[1]:  # type: ignore[operator]
-        raise _bad(f"{name}: fast = {given[0]:g} and slow = {given[1]:g}; fast must be below slow")
     values = [arg for arg in given if isinstance(arg, Node) and arg.unit != "truth"]
     unit = values[0].unit if row.unit == "same" and values else row.unit
     if name.startswith("cross"):
@@ -93,6 +91,20 @@ def make(name: str, *args: Node | float | str, **named: Node | float | str) -> N
 
 def _raw(unit: Unit) -> Unit:
     return "raw price" if unit == "price" else "raw volume" if unit == "volume" else unit
+
+
+def make_bounded(name: str, *args: Node | float | str, **named: Node | float | str) -> Node:
+    """Make a node within the bounds of expressions; sentences have bounds of their own."""
+    node = make(name, *args, **named)
+    given = dict(
+        zip((each.name for each in ROWS[name].params) if name in ROWS else (), node.args, strict=False)
+    )
+    for param, arg in given.items():
+        if isinstance(arg, float) and param != "width" and arg > MOST_SESSIONS:
+            raise _bad(f"{name}: {param} = {number_text(arg)}; must be {_WANTED['sessions']}")
+    if "fast" in given and given["fast"] >= given["slow"]:  # type: ignore[operator]
+        raise _bad(f"{name}: fast = {given['fast']:g} and slow = {given['slow']:g}; fast must be below slow")
+    return node
 
 
 def near(name: str) -> str:
@@ -234,7 +246,7 @@ def _check(arg: Node | float | str, kind: Kind, param: str, name: str) -> None:
         and "raw" not in arg.unit,
         "side": isinstance(arg, Node) and arg.unit not in {"truth", "date"},
         "truth": isinstance(arg, Node) and arg.unit == "truth",
-        "sessions": isinstance(plain, float) and plain.is_integer() and 1 <= plain <= MOST_SESSIONS,
+        "sessions": isinstance(plain, float) and plain.is_integer() and plain >= 1,
         "number": isinstance(plain, float) and 0 < plain < math.inf,
         "period": plain in PERIODS,
         "code": isinstance(plain, str) and _CODE.fullmatch(plain) is not None,

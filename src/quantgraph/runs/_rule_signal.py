@@ -49,11 +49,11 @@ def own_signal(
     language = language_of(spec.question)
     sessions = pd.DatetimeIndex(store.snapshot()["ohlcv"]["close"].index)
     symbols = symbols if {*rule.watched} - {*symbols} else ()  # others are there only where one is watched
-    signal = RuleEvaluator(store.snapshot(), symbols).signal(rule)
+    file, signal = file_of(rule, symbols), RuleEvaluator(store.snapshot(), symbols).signal(rule)
     if signal.isna().to_numpy().all():
         raise BadWindow(f"the rule is known nowhere: it needs {rule.lookback + 1} sessions, or an event")
     part = store.view(Moment(sessions[min(rule.lookback + _CHECKED, len(sessions)) - 1]))
-    name, sealed = signal_of_cells(file_of(rule, symbols), opened.runner, part.frozen(), _NAME)
+    name, sealed = signal_of_cells(file, opened.runner, part.frozen(), _NAME)
     if not sealed.equals(signal.loc[sealed.index]):
         raise CodeFailed(f"the cell of the rule gives another signal than the rule: {rule.expressions}")
     en = "causal by construction: each part looks back only"
@@ -69,7 +69,7 @@ def own_signal(
         kind="rule",
         name=name,
         origin=told,
-        cells=file_of(rule, symbols).cells,
+        cells=file.cells,
         code_hash=rule.hash,
         ref="",
         proof=proof,
