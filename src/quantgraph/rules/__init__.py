@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quantgraph.rules._parse import read_condition
     from quantgraph.rules._registry import ROWS, UNITS, Row
     from quantgraph.rules._rule import Rule, RuleEvaluator
-    from quantgraph.rules._tree import Node, expression, lookback, make, number
+    from quantgraph.rules._tree import Node, expression, lookback, make, number, number_text
     from quantgraph.rules._words import in_words
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "lookback",
     "make",
     "number",
+    "number_text",
     "read_condition",
 ]
 

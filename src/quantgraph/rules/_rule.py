@@ -126,13 +126,9 @@ class RuleEvaluator:
         with np.errstate(invalid="ignore", divide="ignore"):
             for line in lines_of(roots, self._symbols):
                 if line.key not in self._known:
-                    self._known[line.key] = self._run(line.code, names)
+                    self._known[line.key] = eval(line.code, self._scope, names)  # noqa: S307 - of a checked tree
                 names[line.name] = self._known[line.key]
         return names
-
-    def _run(self, code: str, names: dict[str, Any]) -> Any:
-        # The code is written from a checked tree of a closed list of names, and is that of its cell.
-        return eval(code, self._scope, names)  # noqa: S307
 
     def _check_code(self, kind: str, code: str) -> None:
         there = self._panels["index" if kind == "index" else "ohlcv"].get("close", pd.DataFrame())

@@ -192,8 +192,12 @@ def _constant(arg: float | str) -> str:
 
 
 def number_text(value: float) -> str:
-    """A number without a zero fraction: ``5``, ``1.5``."""
-    return str(int(value)) if abs(value) < 1e15 and value == int(value) else repr(float(value))
+    """A number without a zero fraction.
+
+    >>> number_text(20.0), number_text(1.5)
+    ('20', '1.5')
+    """
+    return str(int(value)) if math.isfinite(value) and value == int(value) else repr(float(value))
 
 
 def tree_hash(*nodes: Node) -> str:

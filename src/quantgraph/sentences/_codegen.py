@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from quantgraph.rules import number_text
 from quantgraph.sentences import _rules as tree
-from quantgraph.sentences._describe import describe, format_number, lookback_of, name_of, slug
+from quantgraph.sentences._describe import describe, lookback_of, name_of, slug
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ class _Cell:
         """Name of a value's frame, or the text of a constant."""
         match value:
             case tree.Number(value=number):
-                return format_number(number)
+                return number_text(number)
             case tree.Bar(field=name):
                 return self.bar(name)
             case tree.Indicator(field=name):
@@ -75,7 +76,7 @@ class _Cell:
             case tree.Average():
                 return self._average(value)
             case tree.Scaled(factor=factor, value=average):
-                return f"{format_number(factor)} * {self._average(average)}"
+                return f"{number_text(factor)} * {self._average(average)}"
             case tree.Macd():
                 return self._macd(value)
             case tree.Rsi(period=period):
@@ -136,7 +137,7 @@ class _Cell:
         name = f"{name}_{band.period}_{slug(band.width)}"
         spread = f"std_{band.period}"
         self.define(spread, f"{spread} = close.rolling({band.period}).std(ddof=0)")
-        return self.define(name, f"{name} = {middle} {sign} {format_number(band.width)} * {spread}")
+        return self.define(name, f"{name} = {middle} {sign} {number_text(band.width)} * {spread}")
 
     def _kdj(self, kdj: tree.Kdj) -> str:
         n, m, d = kdj.period, kdj.smooth_k, kdj.smooth_d
@@ -228,7 +229,7 @@ class _Cell:
                 before.append(text)
             elif isinstance(side, tree.Scaled):
                 name = self.value(side.value)
-                before.append(f"{format_number(side.factor)} * {name}.shift(1)")
+                before.append(f"{number_text(side.factor)} * {name}.shift(1)")
                 self.need(f"{name}.shift(1)")
             else:
                 before.append(f"{text}.shift(1)")
@@ -242,9 +243,9 @@ class _Cell:
         place = f"{'best' if rank.side == 'top' else 'worst'}_{value}"
         self.define(place, f'{place} = {value}.rank(axis=1, ascending={rank.side == "bottom"}, method="max")')
         if rank.unit == "count":
-            return f"({place} <= {format_number(rank.amount)})"
+            return f"({place} <= {number_text(rank.amount)})"
         count = self.define(f"symbols_with_{value}", f"symbols_with_{value} = {value}.count(axis=1)")
-        return f"(100 * {place}).le({format_number(rank.amount)} * {count}, axis=0)"
+        return f"(100 * {place}).le({number_text(rank.amount)} * {count}, axis=0)"
 
 
 def _body(cell: _Cell, entry: str, exit_: str) -> list[str]:

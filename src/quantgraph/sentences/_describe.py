@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Language
-from quantgraph.rules import in_words, lookback
+from quantgraph.rules import in_words, lookback, number_text
 from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._trees import condition_of, value_of
 
@@ -13,7 +13,7 @@ _LONGEST_NAME = 80
 
 def slug(value: float) -> str:
     """A number as part of a name: ``1p5`` for 1.5."""
-    return format_number(value).replace(".", "p").replace("-", "minus")
+    return number_text(value).replace(".", "p").replace("-", "minus")
 
 
 def lookback_of(rule: tree.TradingRule) -> int:
@@ -89,15 +89,6 @@ def name_of(rule: tree.TradingRule) -> str:
         return name
     digest = content_hash(name, size=4)
     return f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{digest}"
-
-
-def format_number(value: float) -> str:
-    """A number without a zero fraction.
-
-    >>> format_number(20.0), format_number(1.5)
-    ('20', '1.5')
-    """
-    return str(int(value)) if value == int(value) else repr(value)
 
 
 def describe_value(value: tree.Value, language: Language) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
-from quantgraph.sentences._describe import format_number
+from quantgraph.rules import number_text
 from quantgraph.sentences._grammar import averages, band_words, kind_at, pairs, params_at
 from quantgraph.sentences._rules import Average
 from quantgraph.sentences._text import Token
@@ -131,7 +131,7 @@ def _by_round(lines: Sequence[TokenLine]) -> Iterator[tuple[int, list[TokenLine]
 
 
 def _number(kind: str, value: float, place: int) -> Token:
-    return Token(kind=kind, text=format_number(value), value=value, begin=place, end=place)
+    return Token(kind=kind, text=number_text(value), value=value, begin=place, end=place)
 
 
 def _brackets(numbers: Numbers, place: int) -> list[Token]:
@@ -156,7 +156,7 @@ def _complete(tokens: Tokens, mention: _Mention, numbers: Numbers) -> list[Token
 def _open(line: TokenLine, mention: _Mention, named: frozenset[Numbers]) -> Token:
     """A name with several possible parameters, as an unknown word."""
     begin, end = line.tokens[mention.begin].begin, line.tokens[mention.end - 1].end
-    choices = " / ".join(",".join(map(format_number, numbers)) for numbers in sorted(named))
+    choices = " / ".join(",".join(map(number_text, numbers)) for numbers in sorted(named))
     return Token(kind="UNKNOWN", text=f"{line.text[begin:end]} ({choices})", begin=begin, end=end)
 
 
