@@ -145,7 +145,7 @@ class Writer:
         kind, _, code = of.partition(":")
         if kind == "index":
             return "1.0"
-        its = f"factor_of(snapshot){self.columns(code)}"
+        its = self.define("factors", "factor_of(snapshot)") + self.columns(code)
         return self.define(f"factor{_suffix(of)}", f"own_sessions({its}, {self.traded(of)})")
 
     def named(self, node: Node) -> str:
