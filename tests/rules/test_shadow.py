@@ -1,7 +1,7 @@
-"""The keyless reader's rules beside the same rules as trees: today's cell and the tree's signal, cell by cell.
+"""The keyless reader's rules as trees beside another program that evaluates them, cell by cell.
 
-On prices without suspensions, ex-dates and ties they are the same wherever today's is known. What differs on
-other prices is what the language says of those three.
+On prices without suspensions, ex-dates and ties they are the same wherever the other one's is known. What
+differs on other prices is what the language says of those three.
 """
 
 import ast
@@ -16,8 +16,9 @@ import pytest
 
 from quantgraph.errors import QuantGraphError
 from quantgraph.rules import ROWS, RuleEvaluator
-from quantgraph.sentences import RequestContext, read_request, write_code
+from quantgraph.sentences import RequestContext, read_request
 from quantgraph.sentences._trees import rule_of
+from quantgraph.sentences.evaluation import RuleData, rule_readings
 from quantgraph.state import DataState
 
 TESTS = Path(__file__).parents[1]
@@ -77,18 +78,9 @@ def snapshot():
     return store.snapshot()
 
 
-def of_today(rule, snapshot):
-    """The signal of the cell that the reader writes today."""
-    made = {}
-
-    class State:
-        snapshot = staticmethod(lambda: store)
-        update = staticmethod(lambda _panel, signals: made.update(signals))
-
-    store = snapshot
-    cell = write_code(rule).source
-    exec(cell, {"GLOBAL_DATA_STATE": State, "pd": pd, "np": np, "print": lambda *_: None})
-    return made.popitem()[1]
+def as_evaluated(rule, snapshot):
+    """The signal of the rule under the conventions of raw closes."""
+    return next(next(rule_readings(rule, RuleData.of(snapshot, CODES)))).signal
 
 
 @pytest.mark.parametrize("text", ["MACD(26,12,9)金叉买入，死叉卖出", "收盘价上穿3000日均线买入，下穿卖出"])
@@ -102,10 +94,10 @@ def test_the_reader_reads_enough_rules_to_compare():
     assert len(rules()) > 100
 
 
-def test_a_rule_as_a_tree_has_the_signal_of_todays_cell(snapshot):
+def test_a_rule_as_a_tree_has_the_signal_of_another_program(snapshot):
     data, cells = RuleEvaluator(snapshot), 0
     for rule, text in rules().items():
-        today, ours = of_today(rule, snapshot), data.signal(rule_of(rule))
+        today, ours = as_evaluated(rule, snapshot), data.signal(rule_of(rule))
         known = today.notna()
         differ = (today != ours) & known
         assert not differ.to_numpy().any(), (text, int(differ.to_numpy().sum()))

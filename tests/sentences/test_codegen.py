@@ -1,4 +1,7 @@
-"""The code of every family, cell for cell against plain loops written here."""
+"""The signal of every family of rules, cell for cell against plain loops written here.
+
+The loops are over the sessions on which a symbol traded.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 import pytest
-import talib
+from tests.sentences.cell_panels import signal_of
 
-from quantgraph.sentences._codegen import Code, write_code
+from quantgraph.sentences._describe import Code, write_code
 from quantgraph.sentences._request import RequestContext, read_request
 
 Numbers = list[float | None]
 Truths = list[bool | None]
 SESSIONS = 150
-
-
-class FakeState:
-    """A store of read-only frames that keeps updates."""
-
-    def __init__(self, panel: dict[str, dict[str, pd.DataFrame]]) -> None:
-        self.panel = panel
-        self.stored: dict[str, pd.DataFrame] = {}
-
-    def snapshot(self) -> dict[str, dict[str, pd.DataFrame]]:
-        return self.panel
-
-    def update(self, field: str, frames: dict[str, pd.DataFrame]) -> None:
-        assert field == "signal"
-        self.stored.update(frames)
 
 
 def frozen(frame: pd.DataFrame) -> pd.DataFrame:
@@ -83,11 +71,7 @@ def code_of(sentence: str) -> Code:
 
 
 def run(code: Code, panel: dict[str, dict[str, pd.DataFrame]]) -> pd.DataFrame:
-    state = FakeState(panel)
-    scope = {"GLOBAL_DATA_STATE": state, "pd": pd, "np": np, "talib": talib, "snapshot": state.snapshot()}
-    exec(code.source, scope)
-    assert list(state.stored) == [code.name]
-    return state.stored[code.name]
+    return signal_of(code.source, panel)
 
 
 def cut(panel: dict[str, dict[str, pd.DataFrame]], rows: int) -> dict[str, dict[str, pd.DataFrame]]:
@@ -100,8 +84,14 @@ def cut(panel: dict[str, dict[str, pd.DataFrame]], rows: int) -> dict[str, dict[
 
 
 def column(field: str, symbol: str) -> Numbers:
+    """The values of a field on the sessions of a symbol."""
     frames = PANEL["ohlcv"] if field in PANEL["ohlcv"] else PANEL["indicators"]
-    return [None if math.isnan(value) else value for value in frames[field][symbol].tolist()]
+    values = frames[field][symbol][traded(symbol)]
+    return [None if math.isnan(value) else value for value in values.tolist()]
+
+
+def traded(symbol: str) -> pd.Series:
+    return PANEL["ohlcv"]["close"][symbol].notna()
 
 
 def over_windows(values: Numbers, n: int, how: Callable[[list[float]], float]) -> Numbers:
@@ -208,21 +198,19 @@ def compare(a: Numbers, op: str, b: Numbers | float) -> Truths:
 
 def cross(a: Numbers, direction: str, b: Numbers | float) -> Truths:
     now = compare(a, ">" if direction == "up" else "<", b)
-    return [
-        None if t == 0 or now[t] is None or now[t - 1] is None else bool(now[t] and not now[t - 1])
-        for t in range(len(now))
-    ]
+    return both(now, negate([None, *now[:-1]]))
 
 
 def rank(
     field: Callable[[str], Numbers], symbol: str, side: str, inside: Callable[[int, int], bool]
 ) -> Truths:
     """The place is the number of symbols that are at least as good, so ties count against both."""
-    table = {name: field(name) for name in COLUMNS}
+    days = {name: PANEL["ohlcv"]["close"].index[traded(name)] for name in COLUMNS}
+    table = {name: dict(zip(days[name], field(name), strict=True)) for name in COLUMNS}
     result: Truths = []
-    for t in range(SESSIONS):
-        mine = table[symbol][t]
-        others = [table[name][t] for name in COLUMNS if table[name][t] is not None]
+    for day in days[symbol]:
+        mine = table[symbol][day]
+        others = [table[name][day] for name in COLUMNS if table[name].get(day) is not None]
         if mine is None:
             result.append(None)
             continue
@@ -232,11 +220,12 @@ def rank(
 
 
 def both(*parts: Truths) -> Truths:
-    return [None if None in row else all(row) for row in zip(*parts, strict=True)]
+    """Where all hold: a part that does not hold is enough to know."""
+    return [False if False in row else None if None in row else True for row in zip(*parts, strict=True)]
 
 
 def either(*parts: Truths) -> Truths:
-    return [None if None in row else any(row) for row in zip(*parts, strict=True)]
+    return negate(both(*map(negate, parts)))
 
 
 def negate(part: Truths) -> Truths:
@@ -446,8 +435,8 @@ def expected(oracle: Oracle) -> pd.DataFrame:
     frame = pd.DataFrame(np.nan, index=close.index, columns=close.columns)
     for symbol in COLUMNS:
         entry, leave = oracle(symbol)
-        frame[symbol] = [
-            math.nan if a is None or b is None else -1.0 if b else 1.0 if a else 0.0
+        frame.loc[traded(symbol), symbol] = [
+            -1.0 if b else math.nan if a is None or b is None else 1.0 if a else 0.0
             for a, b in zip(entry, leave, strict=True)
         ]
     return frame
@@ -482,28 +471,16 @@ def test_the_past_of_a_signal_does_not_change_when_days_are_added(case: str) -> 
 @pytest.mark.parametrize("case", CASES)
 def test_the_lookback_is_the_first_session_that_can_have_a_signal(case: str) -> None:
     code = code_of(CASES[case][0])
-    assert (
-        run(code, PANEL)["000001.SZ"].first_valid_index() == PANEL["ohlcv"]["close"].index[code.lookback - 1]
-    )
+    signal = run(code, PANEL)["000001.SZ"]
+    assert not math.isnan(signal.iloc[code.rule.lookback])
+    assert not (signal.iloc[: code.rule.lookback] == 1).any()
 
 
-def test_the_cell_leaves_its_inputs_alone_and_prints_the_counts(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_cell_leaves_its_inputs_alone() -> None:
     copy = {field: frame.copy() for field, frame in PANEL["ohlcv"].items()}
-    code = code_of("KDJ金叉且RSI低于60买入，死叉卖出")
-    signal = run(code, PANEL)
+    run(code_of("KDJ金叉且RSI低于60买入，死叉卖出"), PANEL)
     for field, frame in copy.items():
         pd.testing.assert_frame_equal(PANEL["ohlcv"][field], frame)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == f"signal {code.name}: {SESSIONS} sessions x 6 symbols"
-    buys, sells = int((signal == 1).sum().sum()), int((signal == -1).sum().sum())
-    assert lines[1].startswith(f"buy {buys}, sell {sells}, hold ")
-
-
-def test_the_cell_runs_with_separate_globals_and_locals() -> None:
-    code = code_of("MACD金叉且J低于100买入，RSI高于70卖出")
-    state = FakeState(PANEL)
-    exec(code.source, {"GLOBAL_DATA_STATE": state, "pd": pd, "np": np, "talib": talib}, {})
-    pd.testing.assert_frame_equal(state.stored[code.name], run(code, PANEL))
 
 
 def test_a_symbol_without_any_price_has_no_opinion() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.sentences._codegen import write_code
+from quantgraph.sentences._describe import write_code
 from quantgraph.sentences._request import RequestContext, read_request
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "keyless-planner.md"

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.errors import BadWindow
-from quantgraph.sentences._codegen import write_code
-from quantgraph.sentences._describe import describe
+from quantgraph.sentences._describe import describe, write_code
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 
 CONTEXT = RequestContext(

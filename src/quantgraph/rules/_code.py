@@ -193,12 +193,12 @@ def write_cell(roots: Mapping[str, Node], signal: str, about: Iterable[str], sym
             *(f"# {each}" for each in about),
             *(["import talib", ""] if any("talib." in line.code for line in lines) else [""]),
             *("\n\n".join(sources).splitlines()),
-            "",
-            "",
+            "\n",
             "snapshot = GLOBAL_DATA_STATE.snapshot()",
             *(f"{line.name} = {line.code}" for line in lines),
             "signal = signal_of(entry, leave, traded)",
             f'GLOBAL_DATA_STATE.update("signal", {{"{signal}": signal}})',
+            f'print("signal {signal}:", *signal.shape, "sessions x securities")',
             "",
         ]
     )

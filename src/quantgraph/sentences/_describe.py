@@ -1,12 +1,14 @@
-"""A rule in words, in Chinese or English; the name of its signal, and the sessions that it needs."""
+"""A rule in words, in Chinese or English, and as a cell with the name of its signal."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Language
-from quantgraph.rules import in_words, lookback, number_text
+from quantgraph.rules import Rule, in_words, number_text
 from quantgraph.sentences import _rules as tree
-from quantgraph.sentences._trees import condition_of, value_of
+from quantgraph.sentences._trees import Watched, condition_of, rule_of, value_of
 
 _LONGEST_NAME = 80
 
@@ -16,9 +18,19 @@ def slug(value: float) -> str:
     return number_text(value).replace(".", "p").replace("-", "minus")
 
 
-def lookback_of(rule: tree.TradingRule) -> int:
-    """Number of sessions up to and including the first one that can have a signal."""
-    return 1 + max(map(lookback, map(condition_of, (rule.entry, rule.exit))))
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """A rule of the language, the source of its cell, and the name of the signal that this hands over."""
+
+    source: str
+    name: str
+    rule: Rule
+
+
+def write_code(rule: tree.TradingRule, watched: Watched | None = None) -> Code:
+    """The cell that computes a rule's signal, of the securities that are traded, and hands it over."""
+    whole, name = rule_of(rule, watched), name_of(rule)
+    return Code(source=whole.cell(name, watched.traded if watched else ()), name=name, rule=whole)
 
 
 def _value_name(value: tree.Value) -> str:  # noqa: C901, PLR0911 - one case a node

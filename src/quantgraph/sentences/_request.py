@@ -24,7 +24,6 @@ from quantgraph.sentences._clauses import (
     is_general_waiver,
     plan_of,
 )
-from quantgraph.sentences._codegen import Watched
 from quantgraph.sentences._dates import MARK, Span, Window, find_window, merge_windows, without_dates
 from quantgraph.sentences._describe import describe
 from quantgraph.sentences._market import MarketFilter, find_market, is_market_word, with_market
@@ -65,6 +64,7 @@ from quantgraph.sentences._text import (
     readable_excerpt,
     tokens_of,
 )
+from quantgraph.sentences._trees import Watched
 
 
 @dataclass(frozen=True, kw_only=True)

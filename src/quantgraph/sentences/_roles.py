@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from quantgraph._util.texts import Note
 from quantgraph.data.symbols import is_index_code
 from quantgraph.sentences import _rules as tree
-from quantgraph.sentences._codegen import Watched
 from quantgraph.sentences._securities import ALL, symbol_of
 from quantgraph.sentences._text import MARKS, Token, clean_words
+from quantgraph.sentences._trees import Watched
 
 Codes = tuple[str, ...]
 

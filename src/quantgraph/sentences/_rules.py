@@ -1,7 +1,7 @@
 """A trading rule as a tree: values, conditions on them, and the pair of entry and exit.
 
 Every value is a wide frame of the panel (sessions by ``ts_code``); every condition is a frame of
-booleans. The docstrings here define each node; :mod:`.codegen` writes it as pandas.
+booleans. The docstrings here define each node.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 from quantgraph.rules import UNITS, Node, Rule, make, number
@@ -13,9 +14,24 @@ _SCALES = {"vol": UNITS["volume"], **UNITS}
 """What a number beside a field of the data is multiplied with to be in shares or in money."""
 
 
-def rule_of(rule: TradingRule) -> Rule:
-    """The same rule as a tree of the language."""
-    return Rule(condition_of(rule.entry), condition_of(rule.exit))
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """The one security that a rule watches while others are traded; an index is in the panel ``index``."""
+
+    code: str
+    is_index: bool
+    traded: tuple[str, ...]
+
+
+def rule_of(rule: TradingRule, watched: Watched | None = None) -> Rule:
+    """The same rule as a tree of the language; with ``watched`` all of it is of that security."""
+
+    def of_one(condition: Node) -> Node:
+        if watched is None or condition.name == "never":
+            return condition
+        return make("index" if watched.is_index else "of", watched.code, condition)
+
+    return Rule(of_one(condition_of(rule.entry)), of_one(condition_of(rule.exit)))
 
 
 def condition_of(condition: tree.Condition) -> Node:

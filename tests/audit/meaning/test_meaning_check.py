@@ -129,7 +129,7 @@ def breakout(bars, period):
 def test_a_wrong_period_is_found_on_a_stock_whose_differences_begin_after_its_suspension(bars):
     """12 positions of 688041.SH differ, from 29 July on; it did not trade from 26 May to 9 June."""
     star = only(bars, "688041.SH")
-    lookback = write_code(read_request(BREAKOUT, RequestContext()).strategy).lookback
+    lookback = write_code(read_request(BREAKOUT, RequestContext()).strategy).rule.lookback + 1
     assert checked(breakout(star, 30), star, BREAKOUT, lookback=lookback) == ()
     (found,) = checked(breakout(star, 20), star, BREAKOUT, lookback=lookback)
     assert (found.code, found.session, found.count) == ("meaning_differs", "2025-07-29", 12)

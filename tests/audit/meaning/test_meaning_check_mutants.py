@@ -39,7 +39,7 @@ def findings(pair, frames):
             sentence=pair.sentence,
             event=event_of(rule.entry),
             state=not event_of(rule.entry),
-            lookback=write_code(rule).lookback,
+            lookback=write_code(rule).rule.lookback + 1,
             names_exit=names_exit(pair.sentence),
             per_symbol=pair.kind not in ("rank", "cheap"),
             traded=tuple(close.columns),

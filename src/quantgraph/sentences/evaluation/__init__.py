@@ -10,12 +10,11 @@ if TYPE_CHECKING:
     from quantgraph.sentences.evaluation._choices import Choice, convention_choices
     from quantgraph.sentences.evaluation._evaluation import (
         RuleData,
-        buys_and_sells,
         rule_readings,
         values_traded,
     )
 
-__all__ = ["Choice", "RuleData", "buys_and_sells", "convention_choices", "rule_readings", "values_traded"]
+__all__ = ["Choice", "RuleData", "convention_choices", "rule_readings", "values_traded"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

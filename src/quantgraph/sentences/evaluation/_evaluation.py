@@ -424,15 +424,6 @@ def reading_under(rule: tree.TradingRule, panel: RuleData, common: Conventions) 
     return _reading(rule, _Conditions(RuleValues(panel=panel, common=common, gaps="skipped"), "floats"))
 
 
-def buys_and_sells(rule: tree.TradingRule, panel: RuleData) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return where the entry and where the exit hold, as the planner would code them."""
-    common = next(open_conventions(rule, adjusted=False))
-    values = RuleValues(panel=panel, common=common, gaps="blind")
-    conditions = _Conditions(values, "floats")
-    known = conditions.known(rule)
-    return conditions.holds(rule.entry) & known, conditions.holds(rule.exit) & known
-
-
 def _suspends(close: pd.DataFrame) -> bool:
     known = close.notna().to_numpy()
     begun, on = np.logical_or.accumulate(known, axis=0), np.logical_or.accumulate(known[::-1], axis=0)[::-1]

@@ -21,17 +21,17 @@ from quantgraph.audit.causality import LookLog
 from quantgraph.audit.meaning import ExpectedSignal, Reading, check_meaning
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import BadWindow, UnknownField
+from quantgraph.errors import BadWindow, UnknownField, UnknownSymbol
 from quantgraph.market import session_of
+from quantgraph.rules import RuleEvaluator
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.endings import messages_by_request
 from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
-from quantgraph.sentences import ParsedRequest, RequestContext, TradingRule, read_request, write_code
+from quantgraph.sentences import ParsedRequest, RequestContext, TradingRule, Watched, read_request, write_code
 from quantgraph.sentences.coverage import ReadParameters, lost_numbers
 from quantgraph.sentences.evaluation import (
     Choice,
     RuleData,
-    buys_and_sells,
     convention_choices,
     rule_readings,
 )
@@ -158,8 +158,7 @@ def _codes(
 @dataclass(frozen=True, kw_only=True)
 class _SentenceRule:
     rule: TradingRule
-    watch: str = ""
-    """The one security that the rule reads for others; empty if the text names none."""
+    watched: Watched | None = None
     reads_index: bool = False
     """Whether it has a condition on an index beside those on the traded symbols."""
 
@@ -171,14 +170,15 @@ def rule_in_words(words: Words) -> _SentenceRule | None:
         return None
     if (rule := rule_in(words.text, request)) is None:
         return None
-    watch = request.watched.code if request.watched else ""
-    return _SentenceRule(rule=rule, watch=watch, reads_index=request.reads_index)
+    return _SentenceRule(rule=rule, watched=request.watched, reads_index=request.reads_index)
 
 
 def is_planners(words: Words, cells: Sequence[str]) -> bool:
     """Whether the keyless planner wrote the code of the user's words itself."""
-    rule = words.read.strategy if words.read is not None else None
-    return rule is not None and [write_code(rule).source.strip()] == [cell.strip() for cell in cells]
+    read = words.read
+    if read is None or read.strategy is None:
+        return False
+    return [write_code(read.strategy, read.watched).source.strip()] == [cell.strip() for cell in cells]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,12 +209,12 @@ def hold_against_words(
     """
     sentence, found = rule_in_words(words), list[Finding]()
     by_planner = is_planners(words if sentence else replace(words, text=words.restated), cells)
-    panel = None if sentence is None else _panel(words, sentence, view, signal, adjusted=not by_planner)
-    if sentence is not None and panel is not None:
-        found = _overlap(sentence.rule, panel, signal, first)
+    if sentence is not None:
+        found = _overlap(sentence, view, signal, first)
     if by_planner:
         missing = None if sentence else _not_read(words)
         return HeldSignal(findings=tuple(found), not_compared=missing, by_planner=True)
+    panel = None if sentence is None else _panel(words, sentence, view, signal)
     readings, missing = None, _not_read(words) if sentence is None else None
     if sentence is not None and panel is None:
         missing = _NO_DATA
@@ -276,7 +276,7 @@ def _expected(words: Words, sentence: _SentenceRule | None) -> ExpectedSignal:
         sentence=words.text if sentence else "",
         event=event_of(sentence.rule.entry) if sentence else event,
         state=sentence is not None and not event_of(sentence.rule.entry),
-        lookback=write_code(sentence.rule).lookback if sentence else 0,
+        lookback=write_code(sentence.rule).rule.lookback + 1 if sentence else 0,
         names_exit=_names_exit(words),
         per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
         traded=words.trade,
@@ -284,15 +284,13 @@ def _expected(words: Words, sentence: _SentenceRule | None) -> ExpectedSignal:
     )
 
 
-def _panel(
-    words: Words, sentence: _SentenceRule, view: BaseView, signal: pd.DataFrame, *, adjusted: bool
-) -> RuleData | None:
+def _panel(words: Words, sentence: _SentenceRule, view: BaseView, signal: pd.DataFrame) -> RuleData | None:
     """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
     watched = [code for code in words.watch if code not in words.trade]
     if sentence.reads_index:
         columns = list(signal.columns)
-    elif sentence.watch:
-        columns = [sentence.watch]
+    elif sentence.watched:
+        columns = [sentence.watched.code]
     elif not watched or set(words.trade) <= set(words.watch):
         columns = list(signal.columns)
     elif len(words.watch) == 1:
@@ -300,7 +298,7 @@ def _panel(
     else:
         return None
     if columns[0] in view["ohlcv"]["close"].columns:
-        return RuleData.of(view, columns, adjusted=adjusted, index=sentence.reads_index)
+        return RuleData.of(view, columns, index=sentence.reads_index)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None
@@ -329,12 +327,13 @@ def _broadcast(rule: TradingRule, panel: RuleData, signal: pd.DataFrame) -> Iter
 
 
 def _overlap(
-    rule: TradingRule, panel: RuleData, signal: pd.DataFrame, first: pd.Timestamp | None
+    sentence: _SentenceRule, view: BaseView, signal: pd.DataFrame, first: pd.Timestamp | None
 ) -> list[Finding]:
     """The finding of a rule that mostly sells where it buys, which no code can mend."""
+    rule, data = write_code(sentence.rule, sentence.watched).rule, RuleEvaluator(view, list(signal.columns))
     try:
-        buys, sells = buys_and_sells(rule, panel)
-    except UnknownField:
+        buys, sells = (data.value(side) == 1 for side in (rule.entry, rule.exit))
+    except (UnknownField, UnknownSymbol):
         return []
     begin = signal.index[0] if first is None else first
     entries = buys.loc[begin:].to_numpy()
