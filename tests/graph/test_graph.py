@@ -363,12 +363,12 @@ def test_a_checkpoint_of_the_daily_loop_is_under_twenty_kilobytes(sse50):
         for entry in saved
     ]
     assert len(sizes) > 2 * len(sessions), "one checkpoint a step"
-    assert max(sizes) < 20_000
     loop = [
         size
         for size, entry in zip(sizes, saved, strict=True)
         if entry.checkpoint["channel_values"].get("session")
     ]
+    assert max(loop) < 20_000 < max(sizes) < 25_000, "the last ones have the summary"
     assert max(loop) - min(loop) < 1_000, "a checkpoint does not grow from session to session"
 
 

@@ -6,6 +6,7 @@ import plain_prices
 import pytest
 import talib
 from plain_prices import own
+from tests.rules.conftest import commit_of
 
 from quantgraph.rules import ROWS, RuleEvaluator, make, read_condition
 from quantgraph.rules._tree import Node, lookback
@@ -246,7 +247,7 @@ def nasdaq_data(nasdaq_100):
 
 
 def test_each_row_is_compared():
-    named = {text.partition("(")[0] for text in PLAIN} | BY_VOLUME
+    named = {text.partition("(")[0] for text in PLAIN} | BY_VOLUME | {"limit_up", "limit_down"}
     assert named == {row.name for row in ROWS.values() if row.formula}
 
 
@@ -272,6 +273,17 @@ def test_volume_indicators_are_ta_libs(nasdaq_data):
         pd.testing.assert_frame_equal(
             ours, plain[ours.columns], rtol=1e-7, check_freq=False, check_names=False
         )
+
+
+def test_a_close_at_its_limit_is_so_by_the_exchanges_limits_of_the_day():
+    snapshot = commit_of("sample").snapshot()
+    bars, data = snapshot["ohlcv"], RuleEvaluator(snapshot)
+    for node, plain in (
+        ("limit_up", bars["close"] >= bars["up_limit"]),
+        ("limit_down", bars["close"] <= bars["down_limit"]),
+    ):
+        assert plain.to_numpy().sum() > 50
+        pd.testing.assert_frame_equal(data.value(make(node)) == 1, plain, check_freq=False)
 
 
 def test_a_lookback_is_where_a_node_begins_to_be_known(nasdaq_data):

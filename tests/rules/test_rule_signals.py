@@ -55,6 +55,8 @@ def store_of(seed, days=DAYS):
     }
     fields["high"] = np.maximum(fields["open"], close) + 0.1
     fields["low"] = np.minimum(fields["open"], close) - 0.1
+    fields["pre_close"] = close.shift(1).fillna(10.0)
+    fields["up_limit"], fields["down_limit"] = (fields["pre_close"] * (1 + x) for x in (0.04, -0.04))
     fields["amount"] = close * fields["vol"] / 10
     fields["adj_factor"] = frame(np.where(np.arange(len(days))[:, None] < 40, 1.0, [[1.0, 1.5, 1.02]]))
     gone = frame(random.random(shape) < 0.06)

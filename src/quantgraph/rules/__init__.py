@@ -15,7 +15,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.rules._parse import read_condition
     from quantgraph.rules._registry import ROWS, UNITS, Row
-    from quantgraph.rules._rule import Rule, RuleEvaluator
+    from quantgraph.rules._rule import Rule, RuleEvaluator, rule_of_cells, trials_of
     from quantgraph.rules._tree import Node, expression, lookback, make, number, number_text
     from quantgraph.rules._words import in_words
 
@@ -33,6 +33,8 @@ __all__ = [
     "number",
     "number_text",
     "read_condition",
+    "rule_of_cells",
+    "trials_of",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

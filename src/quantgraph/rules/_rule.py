@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,12 +12,19 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Language
+from quantgraph.audit.causality import BuiltTrials, CodeTrials, SessionsProved
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.rules import _formulas
 from quantgraph.rules._code import lines_of, write_cell
 from quantgraph.rules._parse import read_condition
+from quantgraph.rules._registry import ROWS
 from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
 from quantgraph.rules._words import in_words
+from quantgraph.sandbox import CodeRunner
+from quantgraph.state import Snapshot
+
+_CHECKED = 40
+"""Sessions on which the sealed cell is compared, beside those that the rule needs before them."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,12 @@ class Rule:
         return max(lookback(self.entry), lookback(self.exit))
 
     @property
+    def needs(self) -> int | None:
+        """Sessions that a row of its signal depends on, its own included; None if those are all before."""
+        rows = (ROWS.get(each.name) for each in walk(self.entry, self.exit))
+        return None if any(row and row.endless for row in rows) else self.lookback + 1
+
+    @property
     def watched(self) -> tuple[str, ...]:
         """Codes of other securities that it reads."""
         return self._codes("of")
@@ -87,6 +102,34 @@ class Rule:
     def _codes(self, name: str) -> tuple[str, ...]:
         found = (each.watched[0] for each in walk(self.entry, self.exit) if each.name == name)
         return tuple(dict.fromkeys(found))
+
+
+def trials_of(
+    runner: CodeRunner, cells: Sequence[str], name: str | None = None, *, prove: SessionsProved = "auto"
+) -> BuiltTrials | CodeTrials:
+    """The trials of code: those of a rule, if it is its cell, unchanged, and no walk is asked for."""
+    sealed, found = CodeTrials(runner, cells, name), rule_of_cells(cells)
+    if found is None or prove != "auto":
+        return sealed
+    rule, symbols = found
+
+    def compute(snapshot: Snapshot) -> pd.DataFrame:
+        return RuleEvaluator(snapshot, symbols).signal(rule)
+
+    return BuiltTrials(compute, sealed, checked=rule.lookback + _CHECKED, needs=rule.needs)
+
+
+def rule_of_cells(cells: Sequence[str]) -> tuple[Rule, list[str]] | None:
+    """The rule whose cell this is, unchanged, and its symbols; None for other code."""
+    cell = cells[-1] if len(cells) == 1 else ""
+    sides = re.search(r"^# entry: (.+)\n# exit: (.+)$", cell, re.MULTILINE)
+    name = re.search(r'^GLOBAL_DATA_STATE.update\("signal", {"(.+)": signal}\)$', cell, re.MULTILINE)
+    symbols = re.findall(r"'([^']+)'", *re.findall(r"^symbols = (.+)$", cell, re.MULTILINE)[:1] or [""])
+    if sides and name:
+        with suppress(BadOption):
+            rule = Rule.read(*sides.groups())
+            return (rule, symbols) if rule.cell(name[1], symbols).strip() == cell.strip() else None
+    return None
 
 
 class RuleEvaluator:

@@ -15,6 +15,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import language_of, say
 from quantgraph.audit.causality import (
+    BuiltTrials,
     CodeTrials,
     FunctionTrials,
     LookLog,
@@ -25,9 +26,9 @@ from quantgraph.audit.causality import (
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
-from quantgraph.rules import Rule
+from quantgraph.rules import Rule, rule_of_cells, trials_of
 from quantgraph.runs._outputs import StrategyFile, read_strategy
-from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal, rule_in
+from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
 from quantgraph.runs.verification._verification import signal_of_cells, strategy_data
 from quantgraph.runtime import OpenResources, Resources, open_resources
@@ -68,7 +69,8 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
     market = open_for(spec, resources.source, settings)
     opened = open_resources(replace(resources, settings=settings, source=market, ledger=None, recorder=None))
     if isinstance(strategy, Path) and not spec.question:  # with a sentence, the code is compared with it
-        strategy = rule_in(read_strategy(strategy)) or strategy
+        found = rule_of_cells(read_strategy(strategy).cells)
+        strategy = found[0] if found else strategy
     if isinstance(strategy, Rule):
         return _of_rule(spec, strategy, opened)
     code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)
@@ -95,7 +97,7 @@ class _Code:
         file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=_NAME)
         return cls(file=file, origin=name, function=function)
 
-    def trials_on(self, view: View, opened: OpenResources) -> CodeTrials | FunctionTrials:
+    def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
         """Find the name of the signal on invented rows, and return the trials of it."""
         panel = rehearsal_panel(view.frozen())
         if self.function is not None:
@@ -105,7 +107,8 @@ class _Code:
                 raise NoSignal(f"{self.origin} gave no signal: {error}; the bars have {there}")
             return trials
         name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
-        return CodeTrials(opened.runner, self.file.cells, name)
+        prove = opened.settings.audit.prove
+        return trials_of(opened.runner, self.file.cells, name, prove=prove)
 
 
 def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> RunSpec:
@@ -189,7 +192,7 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
     need = _need(code, request, opened)
     view = request.view(code.file, _EARLIER[0] if need is None else need - 1)
     trials, audit = code.trials_on(view, opened), opened.settings.audit
-    name = (trials.name if isinstance(trials, CodeTrials) else None) or _NAME
+    name = (None if isinstance(trials, FunctionTrials) else trials.name) or _NAME
     verdict = check_causality(
         trials,
         view.frozen(),

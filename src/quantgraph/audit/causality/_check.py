@@ -13,7 +13,7 @@ import numpy as np
 from quantgraph.audit.causality._counterexample import Counterexample, code_hints
 from quantgraph.audit.causality._first_run import FirstRun, LookLog, SessionsProved, run_first
 from quantgraph.audit.causality._proofs import ProofState, sampled_proof, walked_proof
-from quantgraph.audit.causality._trials import FunctionTrials, Reads, Trials, read_panels
+from quantgraph.audit.causality._trials import BuiltTrials, FunctionTrials, Reads, Trials, read_panels
 from quantgraph.audit.causality._verdict import MAX_FLIPPED_SHARE, Result, Verdict
 from quantgraph.audit.causality._warm_up import measure_start
 from quantgraph.errors import BadOption
@@ -90,6 +90,12 @@ def check_causality(
         seed = secrets.randbits(32) if seed is None else seed
         options: Any = {"prove": prove, "cuts": cuts, "seed": seed, "decide_at": decide_at}
         walked = run_first(trials, panel, reads=reads, looks=looks, **options)
+    if isinstance(trials, BuiltTrials):
+        total = len(walked.axes.sessions)
+        built = Verdict(
+            result="causal", sessions=total, proved=total, method="construction", signal=walked.signal.frame
+        )
+        return replace(built, lookback=lookback, seconds=time.perf_counter() - started)
     state = ProofState(trials, panel, decide_at, walked.seed or 0, walked)
     verdict = _judge(state, cuts)
     if verdict.causal and warm_up:

@@ -18,11 +18,11 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import pandas as pd
 
-from quantgraph.errors import BadFrame, CodeMemoryExceeded, CodeTimeout
+from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeTimeout, QuantGraphError
 from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner, open_prefix_run
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state import View
+from quantgraph.state import DataState, Snapshot, View
 from quantgraph.state.frames import (
     Dates,
     FieldKey,
@@ -262,6 +262,61 @@ class CodeTrials:
         frame = result.signals[name]
         sessions = frame.index.to_numpy().astype("datetime64[us]")
         return _placed_outcome(name, FrozenFrame(sessions, tuple(frame.columns), frame.to_numpy()), panel)
+
+
+class BuiltTrials:
+    """A signal that is computed in this process from parts that each look back only.
+
+    Parameters
+    ----------
+    compute
+        Snapshot -> signal.
+    sealed
+        The trials of the same signal as code, which has to agree.
+    checked
+        How many sessions, from the first on, the code is run on.
+    needs
+        Sessions that a row depends on, its own included; None if those are all before.
+    """
+
+    isolated = True
+
+    def __init__(
+        self,
+        compute: Callable[[Snapshot], pd.DataFrame],
+        sealed: CodeTrials,
+        *,
+        checked: int,
+        needs: int | None,
+    ) -> None:
+        self.cells, self.name, self.needs = sealed.cells, sealed.name, needs
+        self._compute, self._sealed, self._checked = compute, sealed, checked
+
+    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+        """See :class:`Trials`."""
+        return (self.whole(prefix(panel, moment)) for moment in moments)
+
+    def whole(self, panel: Frames) -> TrialOutcome:
+        """See :class:`Trials`. It runs in this process."""
+        started, store = time.perf_counter(), DataState()
+        store.adopt(_by_name(panel))
+        try:
+            signal = freeze("signal", self.name or "signal", self._compute(store.snapshot()))
+        except QuantGraphError as error:
+            return TrialOutcome(error=error.message)
+        return TrialOutcome(signal=signal, seconds=time.perf_counter() - started)
+
+    def checked(self, panel: Frames) -> FrozenFrame:
+        """Return the signal on all of a panel; ``CodeFailed`` if its code gives another one."""
+        sessions, made = axes_of(panel).sessions, self.whole(panel)
+        moment = Moment(pd.Timestamp(sessions[min(self._checked, len(sessions)) - 1]))
+        sealed = self._sealed.whole(prefix(panel, moment))
+        if made.signal is None or sealed.signal is None:
+            raise CodeFailed(made.error or sealed.error)
+        theirs = sealed.signal.frame
+        if not theirs.equals(made.signal.frame.loc[theirs.index]):
+            raise CodeFailed(f"the code of {self.name} gives another signal than its rule")
+        return made.signal
 
 
 def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:

@@ -13,7 +13,7 @@ from quantgraph.audit._findings import Finding, Severity
 from quantgraph.audit.causality._counterexample import Counterexample
 
 Result = Literal["causal", "not_causal", "not_deterministic", "undecided"]
-Method = Literal["walked", "sampled"]
+Method = Literal["walked", "sampled", "construction"]
 
 MAX_FLIPPED_SHARE = 0.05
 """Share of the opinions that rounding may flip if sessions are sampled, or if no perturbation flips them.
@@ -34,7 +34,8 @@ class Verdict:
     sessions, proved
         Number of sessions, and of those at which the signal is the same without the future.
     method
-        ``walked`` if every session was tried, ``sampled`` if some were.
+        ``walked`` if every session was tried, ``sampled`` if some were; ``construction`` if the signal is
+        built of parts that each look back only.
     random_cuts
         How many of the sampled sessions were drawn from all alike. The others are places where leaks show,
         and a leak may avoid them.
@@ -172,7 +173,12 @@ class Verdict:
 
     def _proof(self) -> Iterator[Note]:
         part, whole = self.proved, self.sessions
-        if self.method == "walked":
+        if self.method == "construction":
+            yield Note(
+                zh="无未来函数：由规则构造保证，每个部分只看过去",
+                en="causal by construction: each part looks back only",
+            )
+        elif self.method == "walked":
             yield Note(
                 zh=f"无未来函数{self._marks.zh}：全部 {whole} 个交易日均已证明",
                 en=f"causal{self._marks.en}: proved at {part} of {whole} sessions",

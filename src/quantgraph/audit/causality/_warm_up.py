@@ -18,6 +18,7 @@ from quantgraph.audit.causality._comparison import (
 )
 from quantgraph.audit.causality._futures import rehearsal_panel
 from quantgraph.audit.causality._trials import (
+    BuiltTrials,
     Reads,
     RunPanels,
     TrialOutcome,
@@ -96,6 +97,8 @@ def rehearse(trials: Trials, panel: Frames, *, warm_up: bool = False) -> Rehears
     outcome = trials.whole(invented)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on invented rows, before its first run: {outcome.error}")
+    if isinstance(trials, BuiltTrials) and trials.needs:
+        return Rehearsal(signal=outcome.signal, reads=None, warm_up=trials.needs, seconds=outcome.seconds)
     reads = fields_read(trials, invented, outcome)
     need = measure_warm_up(trials, only_fields(invented, reads), whole=outcome) if warm_up else None
     if need is not None and need > 1 and len(axes_of(panel).symbols) <= _FEW_SYMBOLS:

@@ -19,7 +19,6 @@ from quantgraph._util.database import open_engine
 from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, check_sentence, read_stored, stored_file
 from quantgraph._util.packages import parse_code
 from quantgraph.audit.causality import (
-    CodeTrials,
     LookLog,
     Verdict,
     check_causality,
@@ -31,6 +30,7 @@ from quantgraph.data.symbols import is_index_code, symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow, LedgerConflict, NoData, UnknownCommit
 from quantgraph.market import Moment, session_of
 from quantgraph.recording import Change, Entry, Recorder, Recording, changes
+from quantgraph.rules import trials_of
 from quantgraph.runs._outputs import (
     CHECKPOINT_TABLES,
     CHECKPOINTS_FILE,
@@ -360,12 +360,13 @@ def audit_strategy(
     strategy, opened = read_strategy(path), open_resources(merge_resources(resources, source=source))
     market, settings = opened.source, opened.settings
     store = strategy_data(strategy, market, symbols=symbols, start=start, end=end)
-    trials = CodeTrials(opened.runner, strategy.cells, strategy.name)
+    prove = prove or settings.audit.prove
+    trials = trials_of(opened.runner, strategy.cells, strategy.name, prove=prove)
     panel = store.view(Moment(market.sessions()[-1])).frozen()
     return check_causality(
         trials,
         panel,
-        prove=prove or settings.audit.prove,
+        prove=prove,
         cuts=settings.audit.cuts,
         seed=settings.audit.seed,
         reads=rehearse(trials, panel).reads,

@@ -17,9 +17,10 @@ from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.bars import signal_counts
-from quantgraph.audit.causality import CodeTrials, FirstRun, LookLog, Verdict, check_causality, run_first
+from quantgraph.audit.causality import FirstRun, LookLog, Trials, Verdict, check_causality, run_first
 from quantgraph.errors import BadWindow, CodeFailed
 from quantgraph.market import session_of
+from quantgraph.rules import trials_of
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import emit_proof
 from quantgraph.runtime.endings import language
@@ -39,7 +40,7 @@ _TIMES, _SESSIONS = 2, 4
 
 def run_strategy_first(
     resources: OpenResources,
-    trials: CodeTrials,
+    trials: Trials,
     panel: Frames,
     *,
     window: FixedWindow,
@@ -85,12 +86,12 @@ def prove_causality(state: SignalSubgraphState, resources: OpenResources) -> Rep
     strategy, request = strategy_of(state), request_of(state)["checked"]
     moment, name, warm_up = as_of(state, resources), strategy["name"], strategy["warm_up"]
     view, kept = resources.store.view(moment, strategy["data_ref"]), strategy["first_run"]
-    panel = view.frozen()
+    panel, audit = view.frozen(), resources.settings.audit
     signal = resources.store.view(moment, kept["ref"]).frozen()["signal"][name]
     verdict = check_causality(
-        CodeTrials(resources.runner, strategy["cells"], name),
+        trials_of(resources.runner, strategy["cells"], name, prove=audit.prove),
         panel,
-        cuts=resources.settings.audit.cuts,
+        cuts=audit.cuts,
         walked=FirstRun.from_json(kept, panel, signal),
     )
     sessions = pd.DatetimeIndex(view["ohlcv"]["close"].index)

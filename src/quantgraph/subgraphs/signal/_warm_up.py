@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph.audit.causality import CodeTrials, Rehearsal, rehearse
+from quantgraph.audit.causality import BuiltTrials, Rehearsal, Trials, rehearse
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.market import Moment, session_of
@@ -35,7 +35,7 @@ _EARLIER_SESSIONS = (250, 500, 1000)
 class DraftStrategy:
     """The trials of cells, on a commit that holds the window alone; ``least`` is a need found before."""
 
-    trials: CodeTrials
+    trials: Trials
     data_ref: str
     store: DataState
     least: int = 1
@@ -151,12 +151,12 @@ def _measure(
     as_of: Moment,
 ) -> _Rehearsed | None:
     """Rehearse on more and more earlier sessions until these show the need; None if no signal comes of it."""
-    longest = None
-    for count in _EARLIER_SESSIONS if len(before) else ():
+    longest, known = None, strategy.trials.needs if isinstance(strategy.trials, BuiltTrials) else None
+    for count in () if known == 1 or before.empty else (known - 1,) if known else _EARLIER_SESSIONS:
         first = before[-count:][0]
         ref = with_sessions(strategy.store, strategy.data_ref, request, source, first=first, last=before[-1])
         rehearsed = _rehearse(strategy, ref, as_of, first)
-        if _varies(rehearsed.run.signal.values):
+        if known or _varies(rehearsed.run.signal.values):
             longest = rehearsed
         if count >= len(before) or (longest is rehearsed and rehearsed.run.warm_up is not None):
             break

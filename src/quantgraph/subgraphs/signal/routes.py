@@ -9,17 +9,17 @@ from quantgraph.runtime.endings import DATA_ERRORS
 from quantgraph.runtime.graph_state import dialogue_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-_PARAMETER_ERRORS = frozenset(
-    {*(kind.code for kind in (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)), "warm_up"}
-)
-"""Codes of errors that new code cannot fix: a symbol, the window or a field is at fault, or the source."""
-
-
 _SOURCE_ERRORS = frozenset(kind.code for kind in (RateLimited, SourceUnavailable))
 
 
 def _code(state: SignalSubgraphState) -> str:
     return state["error_messages"][0].partition(":")[0]
+
+
+def _is_beyond_code(error: str) -> bool:
+    """Whether new code cannot fix an error: a symbol, the window or a field is at fault, or the source."""
+    kinds = (*DATA_ERRORS, BadWindow, FutureRequested, UnknownField)
+    return error in {"warm_up", *(kind.code for kind in kinds)}
 
 
 def _needs_data(state: SignalSubgraphState) -> bool:
@@ -82,7 +82,7 @@ def _mended_in(state: SignalSubgraphState) -> Literal["reflection", "signal_gene
     if state.get("clarification_needed") or state.get("retry_count", 0) >= state.get("max_retries", 3):
         return "clarify"
     wants_signal = state.get("user_intent", {}).get("type") in ("signal_gen", "mixed")
-    in_code = wants_signal and not _needs_data(state) and _code(state) not in _PARAMETER_ERRORS
+    in_code = wants_signal and not _needs_data(state) and not _is_beyond_code(_code(state))
     return "signal_generate" if in_code else "reflection"
 
 

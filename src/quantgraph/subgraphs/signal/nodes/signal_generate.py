@@ -14,12 +14,12 @@ from langchain_core.messages import ToolMessage
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit.bars import check_signal
-from quantgraph.audit.causality import CodeTrials
 from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
 from quantgraph.errors import QuantGraphError, UnknownField
 from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.recording.scope import call_once
+from quantgraph.rules import trials_of
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
 from quantgraph.runtime.graph_state import (
@@ -361,7 +361,7 @@ def _commit_signal(
     only_traded(name, context.signal(name), traded)  # before the longer runs
     if missing := _misaligned(context, request):
         return {"misaligned": missing}
-    trials = CodeTrials(resources.runner, context.needed_cells(), name)
+    trials = trials_of(resources.runner, context.needed_cells(), name, prove=resources.settings.audit.prove)
     draft = DraftStrategy(trials=trials, data_ref=data_ref, store=store, least=least)
     window = fix_window(draft, request, context.source, context.moment)
     panel = store.view(context.moment, window.data_ref).frozen()
