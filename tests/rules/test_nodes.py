@@ -247,7 +247,7 @@ def nasdaq_data(nasdaq_100):
 
 
 def test_each_row_is_compared():
-    named = {text.partition("(")[0] for text in PLAIN} | BY_VOLUME | {"limit_up", "limit_down"}
+    named = {text.partition("(")[0] for text in PLAIN} | BY_VOLUME | {"limit_up", "limit_down", "left"}
     assert named == {row.name for row in ROWS.values() if row.formula}
 
 

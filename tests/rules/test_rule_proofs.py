@@ -11,12 +11,8 @@ from quantgraph.rules import Rule, RuleEvaluator, rule_of_cells, trials_of
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 
+STORE = store_of(1)
 CROSS = Rule.read("cross_up(sma(close, 3), sma(close, 6))", "cross_down(sma(close, 3), sma(close, 6))")
-
-
-@pytest.fixture(scope="module")
-def store():
-    return store_of(1)
 
 
 def since(store, at):
@@ -28,12 +24,12 @@ def since(store, at):
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
-def test_a_row_depends_on_as_many_sessions_as_its_rule_needs(store, text):
+def test_a_row_depends_on_as_many_sessions_as_its_rule_needs(text):
     rule = Rule.read(text, "close < sma(close, 5)")
     if rule.needs is not None:
-        whole, at = RuleEvaluator(store.snapshot()).signal(rule), 30
-        late = RuleEvaluator(since(store, at)).signal(rule)
-        traded = store.snapshot()["ohlcv"]["close"].iloc[at:].notna().cumsum() >= rule.needs
+        whole, at = RuleEvaluator(STORE.snapshot()).signal(rule), 30
+        late = RuleEvaluator(since(STORE, at)).signal(rule)
+        traded = STORE.snapshot()["ohlcv"]["close"].iloc[at:].notna().cumsum() >= rule.needs
         assert traded.to_numpy().any()
         pd.testing.assert_frame_equal(late.where(traded), whole.iloc[at:].where(traded))
 
@@ -56,8 +52,8 @@ def test_a_cell_is_its_rule_again_unless_a_letter_of_it_changes():
     assert isinstance(trials_of(default_runner(), [cell.replace("rolling(6)", "rolling(7)")]), CodeTrials)
 
 
-def test_a_rule_trades_what_its_walked_cell_trades(store):
-    cells, panel = [CROSS.cell("mine")], store.view(Moment(DAYS[-1])).frozen()
+def test_a_rule_trades_what_its_walked_cell_trades():
+    cells, panel = [CROSS.cell("mine")], STORE.view(Moment(DAYS[-1])).frozen()
     built = check_causality(trials_of(default_runner(), cells), panel)
     walked = check_causality(CodeTrials(default_runner(), cells), panel, prove="all", warm_up=False)
     assert (built.method, built.proved, walked.method) == ("construction", len(DAYS), "walked")
@@ -67,8 +63,8 @@ def test_a_rule_trades_what_its_walked_cell_trades(store):
     assert rehearse(trials_of(default_runner(), cells), panel, warm_up=True).warm_up == 7
 
 
-def test_a_cell_that_gives_another_signal_than_its_rule_is_refused(store):
+def test_a_cell_that_gives_another_signal_than_its_rule_is_refused():
     other = CodeTrials(default_runner(), [Rule.read("close > open", "close < open").cell("mine")], "mine")
     trials = BuiltTrials(lambda data: RuleEvaluator(data).signal(CROSS), other, checked=40, needs=7)
     with pytest.raises(CodeFailed, match="the code of mine gives another signal than its rule"):
-        check_causality(trials, store.view(Moment(DAYS[-1])).frozen())
+        check_causality(trials, STORE.view(Moment(DAYS[-1])).frozen())

@@ -1,6 +1,7 @@
 """Rules as runs: the same account as their signal's, causal by construction, in Python, the command and MCP."""
 
 import json
+from decimal import ROUND_HALF_UP, Decimal
 
 import pandas as pd
 import pytest
@@ -8,8 +9,12 @@ from typer.testing import CliRunner
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.cli._main import app
+from quantgraph.data import open_source
 from quantgraph.errors import BadOption, UnknownSymbol
+from quantgraph.rules import Rule, RuleEvaluator
 from quantgraph.runs import open_run, replay, run_rule, run_signal, run_strategy
+from quantgraph.runs._rule_signal import file_of
+from quantgraph.runs.verification._verification import strategy_data
 
 ENTRY, EXIT = "cross_up(sma(close, 5), sma(close, 20))", "cross_down(sma(close, 5), sma(close, 20))"
 WINDOW = {"start": "20250102", "end": "20250630", "source": "sample"}
@@ -95,3 +100,30 @@ def test_a_wrong_rule_is_one_line_and_leaves_nothing(arguments, told, tmp_path):
     assert (status, out, error.count("\n")) == (2, "", 1)
     assert told in error
     assert not list(tmp_path.iterdir())
+
+
+def data_of(rule, source, **window):
+    dates = {"start": None, "end": None, **window}
+    return strategy_data(file_of(rule), open_source(source), symbols="", **dates).snapshot()
+
+
+def test_limits_are_the_rulebooks_where_the_data_have_none(a_share):
+    """Ten percent from the reference price, half up to a cent, as the main board has it."""
+    bars = data_of(Rule.read("limit_up()", "limit_down()"), a_share)["ohlcv"]
+    main = [code for code in bars["close"] if not code.startswith(("68", "3"))]
+    for name, share in (("up_limit", Decimal("1.1")), ("down_limit", Decimal("0.9"))):
+        exact = bars["pre_close"][main].map(
+            lambda price, share=share: Decimal(str(price)) * share, na_action="ignore"
+        )
+        cents = exact.map(
+            lambda price: float(price.quantize(Decimal("0.01"), ROUND_HALF_UP)), na_action="ignore"
+        )
+        pd.testing.assert_frame_equal(bars[name][main], cents, check_freq=False)
+    assert (bars["close"] == bars["up_limit"]).to_numpy().sum() > 10
+
+
+def test_what_is_left_of_a_month_is_known_from_the_calendar(a_share):
+    rule = Rule.read('left("month") == 0')
+    last = RuleEvaluator(data_of(rule, a_share, end="20251031")).value(rule.entry)["600519.SH"] == 1
+    days = pd.Series(last.index, last.index)
+    assert list(last.index[last]) == list(days.groupby([days.dt.year, days.dt.month]).max())

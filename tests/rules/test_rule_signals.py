@@ -27,7 +27,7 @@ def condition_of(row):
         return f"{text} or close > open" if row.name == "never" else f"{text} > close"
     if row.unit == "truth":
         return text
-    against = {"date": "3", "count": "4", "ratio": "0.01"}.get(row.unit, "0")
+    against = {"date": "0.5" if row.name == "left" else "3", "count": "4", "ratio": "0.01"}.get(row.unit, "0")
     return f"{text} > {against}" if row.unit in {"date", "count", "ratio"} else f"{text} > ago({text}, 1)"
 
 
@@ -64,6 +64,7 @@ def store_of(seed, days=DAYS):
     store = DataState()
     store.update("ohlcv", fields)
     daily = [row.name for row in ROWS.values() if not row.formula and row.name not in {*fields, "volume"}]
+    daily += ["left_in_week", "left_in_month", "left_in_quarter"]
     store.update("indicators", {name: frame(random.random(shape)) for name in daily})
     store.update("index", {"close": pd.DataFrame({"000300.SH": close.mean(axis=1).round(2)})})
     return store

@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from signal_panels import market_panel
-from tests.sentences.cell_panels import signal_of
+from tests.sentences.cell_panels import Panels, signal_of
 
 from quantgraph.audit.meaning._check import compare_positions
-from quantgraph.sentences._describe import describe_value, write_code
+from quantgraph.rules import RuleEvaluator, in_words
+from quantgraph.sentences._describe import write_code
 from quantgraph.sentences._request import RequestContext, read_request
 from quantgraph.sentences._rules import TradingRule
-from quantgraph.sentences.evaluation import RuleData, rule_readings, values_traded
+from quantgraph.sentences.evaluation import RuleData, rule_readings
 
 SENTENCES = [
     "5日均线上穿20日均线买入，下穿卖出",
@@ -136,22 +137,19 @@ def test_adjusted_prices_are_a_convention_where_they_differ(frames):
     assert len(list(islice(groups, 5))) == 2
 
 
-def test_the_values_of_a_signal_are_those_by_which_the_rule_gives_it(frames):
+def test_the_values_that_a_rule_compares_are_in_the_prices_of_each_session(frames):
     """A split of two for one in the middle: a mean of adjusted closes, in the prices of each session."""
     close = frames["ohlcv"]["close"]
     raw = close.mul(np.where(np.arange(len(close)) < len(close) // 2, 2.0, 1.0), axis=0)
-    bars = {**frames["ohlcv"], "close": raw}
-    adjusted = {name: frames["ohlcv"][name] for name in ("high", "low", "close")}
-    panel, rule = RuleData(bars=bars, adjusted=adjusted), rule_of("收盘价上穿20日均线买入，下穿卖出")
+    panels = Panels(ohlcv={"close": raw})
+    panels.adjusted = lambda name: {"close": close}[name]
     mean = close.apply(lambda s: s.dropna().rolling(20).mean().reindex(s.index))
-    above = (close > mean).astype(float).where(mean.notna()).ffill()
-    crossed = above.diff().where(close.notna(), 0.0).where(mean.notna() & mean.shift().notna())
     by_hand = {"close": raw, "20-day average": mean * raw / close}
-    found = {describe_value(value, "en"): frame for value, frame in values_traded(rule, panel, crossed)}
-    assert found.keys() == by_hand.keys()
-    for name, frame in found.items():
-        pd.testing.assert_frame_equal(frame, by_hand[name], check_freq=False, check_names=False)
-    assert not list(values_traded(rule, panel, -crossed))
+    compared = RuleEvaluator(panels).compared(write_code(rule_of("收盘价上穿20日均线买入，下穿卖出")).rule)
+    assert [in_words(node, "en") for node in compared] == list(by_hand)
+    for node, frame in compared.items():
+        plain = by_hand[in_words(node, "en")]
+        pd.testing.assert_frame_equal(frame, plain, check_freq=False, check_names=False)
 
 
 @pytest.mark.parametrize(

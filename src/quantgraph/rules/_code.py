@@ -173,12 +173,16 @@ def _suffix(of: str) -> str:
     return f"_of_{re.sub(r'[^0-9A-Za-z]', '_', of.partition(':')[2])}" if of else ""  # "600519.SH"
 
 
-def lines_of(roots: Mapping[str, Node], symbols: Sequence[str] = ()) -> list[Line]:
-    """The lines that compute trees of ``symbols``, by default of all, under the names of ``roots``."""
+def lines_of(roots: Mapping[str, Node], symbols: Sequence[str] = (), *, raw: bool = False) -> list[Line]:
+    """The lines that compute trees of ``symbols``, by default of all, under the names of ``roots``.
+
+    With ``raw`` they are as traded, not as they compare over ex-dates.
+    """
     writer = Writer(symbols)
     for name, node in roots.items():
         is_call = node.name not in {"number", *WATCHED} and node.args
-        writer.define(name, writer.call(node, "") if is_call else writer.value(node))
+        code = writer.raw(node, "") if raw else writer.call(node, "") if is_call else writer.value(node)
+        writer.define(name, code)
     writer.traded("")
     return list(writer.lines.values())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.rules import _formulas
 from quantgraph.rules._code import lines_of, write_cell
 from quantgraph.rules._parse import read_condition
-from quantgraph.rules._registry import ROWS
+from quantgraph.rules._registry import ROWS, Row
 from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
 from quantgraph.rules._words import in_words
 from quantgraph.sandbox import CodeRunner
@@ -71,8 +71,12 @@ class Rule:
     @property
     def needs(self) -> int | None:
         """Sessions that a row of its signal depends on, its own included; None if those are all before."""
-        rows = (ROWS.get(each.name) for each in walk(self.entry, self.exit))
-        return None if any(row and row.endless for row in rows) else self.lookback + 1
+        return None if any(row.endless for row in self._rows) else self.lookback + 1
+
+    @property
+    def across(self) -> bool:
+        """Whether it compares securities with each other."""
+        return any(row.across for row in self._rows)
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -99,6 +103,10 @@ class Rule:
         about = map(": ".join, zip(heads, (*self.words("en"), *self.expressions), strict=True))
         return write_cell({"entry": self.entry, "leave": self.exit}, signal, about, symbols)
 
+    @property
+    def _rows(self) -> list[Row]:
+        return [ROWS[each.name] for each in walk(self.entry, self.exit) if each.name in ROWS]
+
     def _codes(self, name: str) -> tuple[str, ...]:
         found = (each.watched[0] for each in walk(self.entry, self.exit) if each.name == name)
         return tuple(dict.fromkeys(found))
@@ -107,9 +115,9 @@ class Rule:
 def trials_of(
     runner: CodeRunner, cells: Sequence[str], name: str | None = None, *, prove: SessionsProved = "auto"
 ) -> BuiltTrials | CodeTrials:
-    """The trials of code: those of a rule, if it is its cell, unchanged, and no walk is asked for."""
+    """The trials of code: those of a rule, if it is its cell, unchanged, and no walk of all sessions is asked for."""
     sealed, found = CodeTrials(runner, cells, name), rule_of_cells(cells)
-    if found is None or prove != "auto":
+    if found is None or prove == "all":
         return sealed
     rule, symbols = found
 
@@ -161,13 +169,19 @@ class RuleEvaluator:
         value: pd.DataFrame = _formulas.on_calendar(names["value"], names["traded"])
         return value
 
-    def _values(self, roots: dict[str, Node]) -> dict[str, Any]:
+    def compared(self, rule: Rule) -> dict[Node, pd.DataFrame]:
+        """Return the values of the traded securities that a rule compares or ranks, prices as traded."""
+        nodes = dict.fromkeys((*_compared(rule.entry), *_compared(rule.exit)))
+        names = {node: self._values({"value": node}, raw=True) for node in nodes}
+        return {node: _formulas.on_calendar(each["value"], each["traded"]) for node, each in names.items()}
+
+    def _values(self, roots: dict[str, Node], *, raw: bool = False) -> dict[str, Any]:
         names: dict[str, Any] = {}
         for node in walk(*roots.values()):
             if node.name in WATCHED:
                 self._check_code(node.name, str(node.args[0]))
         with np.errstate(invalid="ignore", divide="ignore"):
-            for line in lines_of(roots, self._symbols):
+            for line in lines_of(roots, self._symbols, raw=raw):
                 if line.key not in self._known:
                     self._known[line.key] = eval(line.code, self._scope, names)  # noqa: S307 - of a checked tree
                 names[line.name] = self._known[line.key]
@@ -178,3 +192,12 @@ class RuleEvaluator:
         if code not in there:
             what = "levels of the index" if kind == "index" else "prices of"
             raise UnknownSymbol(f"the data have no {what} {code}, which the rule reads", symbols=(code,))
+
+
+def _compared(node: Node) -> Iterator[Node]:
+    """The values below a condition, but for numbers and what is of another security."""
+    for each in () if node.name in WATCHED else node.operands:
+        if each.unit == "truth" or (each.name in ROWS and ROWS[each.name].across):
+            yield from _compared(each)
+        elif each.unit != "number":
+            yield each

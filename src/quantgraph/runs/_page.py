@@ -32,11 +32,11 @@ from quantgraph.page import (
     render_page,
 )
 from quantgraph.recording import Entry, Recorder
+from quantgraph.rules import RuleEvaluator, in_words
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest, stored_data
 from quantgraph.runtime.endings import closing_text
-from quantgraph.sentences import RequestContext, describe_value, read_request
-from quantgraph.sentences.evaluation import RuleData, values_traded
+from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.state import Snapshot
 from quantgraph.subgraphs.signal import understanding_lines
 
@@ -291,17 +291,22 @@ def _bars(panels: Snapshot | None) -> dict[str, pd.DataFrame]:
 def _indicators_of(
     question: str, panels: Snapshot | None, signal: pd.DataFrame | None, language: Language
 ) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
-    """The values that give the signal by the sentence's rule, of some symbols; none if it does not."""
+    """The values of the sentence's rule, of some symbols; none if the signal is another one's."""
 
     def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
-        rule, found = read_request(question, RequestContext()).strategy, dict[str, pd.DataFrame]()
-        if rule is None or panels is None or signal is None or "close" not in panels["ohlcv"]:
-            return found
+        said = read_request(question, RequestContext()).strategy
+        if said is None or panels is None or signal is None or "close" not in panels["ohlcv"]:
+            return {}
         named = [symbol for symbol in symbols if symbol in signal.columns]
         with suppress(QuantGraphError):  # a field that was not fetched
-            for value, frame in values_traded(rule, RuleData.of(panels, named), signal):
-                found[describe_value(value, language)] = frame
-        return found
+            rule = write_code(said).rule
+            data = RuleEvaluator(panels, list(signal.columns) if rule.across else named)
+            made = data.signal(rule)
+            ours = signal.reindex_like(made)
+            if (ours.isna() | ((made == 1) == (ours == 1)) & ((made == -1) == (ours == -1))).all(axis=None):
+                values = data.compared(rule).items()
+                return {in_words(node, language): frame[named] for node, frame in values}
+        return {}
 
     return computed
 

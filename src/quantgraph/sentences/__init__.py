@@ -16,7 +16,7 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sentences._clauses import PLAN_KEYS, ClauseNote
     from quantgraph.sentences._dates import malformed_dates, without_dates
-    from quantgraph.sentences._describe import describe, describe_value, write_code
+    from quantgraph.sentences._describe import describe, write_code
     from quantgraph.sentences._periods import EARLIEST
     from quantgraph.sentences._request import Missing, ParsedRequest, RequestContext, read_request
     from quantgraph.sentences._roles import watched_of
@@ -36,7 +36,6 @@ __all__ = [
     "Watched",
     "clean_words",
     "describe",
-    "describe_value",
     "malformed_dates",
     "normalise",
     "read_request",

@@ -333,7 +333,7 @@ def watched_of(
         return None
     if tuple(watch) == tuple(trade) or len(watch) != 1 or any(map(is_group, trade)):
         return None
-    return Watched(code=watch[0], is_index=is_index_code(watch[0]), traded=tuple(trade))
+    return Watched(code=watch[0], traded=tuple(trade))
 
 
 def _unplaced_note(new: Roles, old: Roles) -> Note:

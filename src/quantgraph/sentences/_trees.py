@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
+from quantgraph.data.symbols import is_index_code
 from quantgraph.rules import UNITS, Node, Rule, make, number
 from quantgraph.sentences import _rules as tree
 from quantgraph.sentences._rules import TradingRule
@@ -19,7 +20,6 @@ class Watched:
     """The one security that a rule watches while others are traded; an index is in the panel ``index``."""
 
     code: str
-    is_index: bool
     traded: tuple[str, ...]
 
 
@@ -29,7 +29,7 @@ def rule_of(rule: TradingRule, watched: Watched | None = None) -> Rule:
     def of_one(condition: Node) -> Node:
         if watched is None or condition.name == "never":
             return condition
-        return make("index" if watched.is_index else "of", watched.code, condition)
+        return make("index" if is_index_code(watched.code) else "of", watched.code, condition)
 
     return Rule(of_one(condition_of(rule.entry)), of_one(condition_of(rule.exit)))
 

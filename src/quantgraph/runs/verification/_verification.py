@@ -45,6 +45,7 @@ from quantgraph.runs._outputs import (
     read_strategy,
     rows_checksum,
 )
+from quantgraph.runs._rule_data import publish
 from quantgraph.runs.folder._folder import ledger_location, read_manifest, stored_data
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.sandbox import CodeRunner
@@ -440,6 +441,7 @@ def strategy_data(
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))
     named = {value for cell in strategy.cells for value in _constants(cell)}
+    publish(store, named)
     if "indicators" in named:
         with suppress(NoData):  # the code's own error names what is missing
             store.update("indicators", market.indicators(resolved.symbols, begin, finish))

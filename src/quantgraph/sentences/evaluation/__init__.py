@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from quantgraph.sentences.evaluation._evaluation import (
         RuleData,
         rule_readings,
-        values_traded,
     )
 
-__all__ = ["Choice", "RuleData", "convention_choices", "rule_readings", "values_traded"]
+__all__ = ["Choice", "RuleData", "convention_choices", "rule_readings"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

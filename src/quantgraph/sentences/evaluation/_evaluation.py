@@ -122,18 +122,16 @@ class RuleData:
     index: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @classmethod
-    def of(
-        cls, panels: Snapshot | BaseView, symbols: Sequence[str], *, adjusted: bool = True, index: bool = True
-    ) -> RuleData:
-        """Those of some symbols, from a commit or a view; adjusted prices and indices if wanted."""
+    def of(cls, panels: Snapshot | BaseView, symbols: Sequence[str]) -> RuleData:
+        """Those of some symbols, from a commit or a view."""
         columns, fields_of = list(symbols), panels["ohlcv"]
         bars = {name: fields_of[name].reindex(columns=columns) for name in _BARS if name in fields_of}
         daily = panels["indicators"]
         return cls(
             bars=bars,
-            adjusted=_adjusted(panels, bars) if adjusted else {},
+            adjusted=_adjusted(panels, bars),
             indicators={name: daily[name].reindex(columns=columns) for name in daily},
-            index=panels["index"].get("close", pd.DataFrame()) if index else pd.DataFrame(),
+            index=panels["index"].get("close", pd.DataFrame()),
         )
 
 
@@ -192,16 +190,6 @@ class RuleValues:
         if isinstance(value, tree.Number):
             return frame
         return frame.ffill().shift(1) if self.gaps == "skipped" else frame.shift(1)
-
-    def as_traded(self, value: tree.Value) -> pd.DataFrame:
-        """A value's frame; adjusted prices are turned into each session's traded prices."""
-        frame, scaleless = (
-            self.frame(value),
-            isinstance(value, tree.Number | tree.Return | tree.Rsi | tree.Kdj | tree.Indicator),
-        )
-        if self.common.prices == "raw" or scaleless or getattr(value, "field", "close") == "vol":
-            return frame
-        return frame * self.close / self.panel.adjusted["close"]
 
     def _bar(self, name: str) -> pd.DataFrame:
         """A bar field: of the price that is agreed on, and with filled gaps if they are."""
@@ -397,26 +385,6 @@ def _readings(rule: tree.TradingRule, values: RuleValues) -> Iterator[Reading]:
     if plain.near:
         for ties in _TIES:
             yield _reading(rule, _Conditions(values, ties))
-
-
-def values_traded(
-    rule: tree.TradingRule, panel: RuleData, signal: pd.DataFrame
-) -> Iterator[tuple[tree.Value, pd.DataFrame]]:
-    """Yield the values that a rule names, but for numbers, in the prices of each session.
-
-    They are those under the first conventions that make the rule buy and sell where the signal does; none
-    without such.
-    """
-    for common in open_conventions(rule, adjusted=bool(panel.adjusted)):
-        for gaps in _GAPS if _suspends(panel.bars["close"]) else _GAPS[:1]:
-            values = RuleValues(panel=panel, common=common, gaps=gaps)
-            expected = _reading(rule, _Conditions(values, "floats")).signal
-            made = signal.reindex_like(expected).to_numpy()
-            if all(
-                ((expected.to_numpy() == side) == (made == side))[~np.isnan(made)].all() for side in (1, -1)
-            ):
-                yield from ((value, values.as_traded(value)) for value in dict.fromkeys(values_of(rule)))
-                return
 
 
 def reading_under(rule: tree.TradingRule, panel: RuleData, common: Conventions) -> Reading:

@@ -298,7 +298,7 @@ def _panel(words: Words, sentence: _SentenceRule, view: BaseView, signal: pd.Dat
     else:
         return None
     if columns[0] in view["ohlcv"]["close"].columns:
-        return RuleData.of(view, columns, index=sentence.reads_index)
+        return RuleData.of(view, columns)
     if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
         return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
     return None

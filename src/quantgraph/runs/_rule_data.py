@@ -1,0 +1,54 @@
+"""What a rule reads that is known beforehand and no bar has: price limits, and the exchange's calendar."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pandas as pd
+
+from quantgraph.broker.accounts import quotes_at
+from quantgraph.broker.session import price_band
+from quantgraph.market import Moment, Rulebook, sessions
+from quantgraph.market.rules import exchange_of
+from quantgraph.state import DataState
+
+_PERIODS = {"left_in_week": "W", "left_in_month": "M", "left_in_quarter": "Q"}
+
+
+def publish(store: DataState, names: Collection[str]) -> None:
+    """Add the ``names`` that the data lack: limits by the dated rules, sessions that are left of a period."""
+    bars = store.snapshot()["ohlcv"]
+    if {*names} & _PERIODS.keys():
+        store.update("indicators", {name: _left(bars["close"], period) for name, period in _PERIODS.items()})
+    if ({"up_limit", "down_limit"} & {*names}) - {*bars}:
+        store.update("ohlcv", _limits(store, bars["close"]))
+
+
+def _left(close: pd.DataFrame, period: str) -> pd.DataFrame:
+    """Sessions of a period that come after each one, by the calendar of each security's exchange."""
+    places = {code: "XSHG" if _is_mainland(code) else "XNYS" for code in close}
+    first, last, left = close.index[0], close.index[-1] + pd.offsets.QuarterEnd(0), {}
+    for place in {*places.values()}:
+        days = sessions(first, last, exchange=place)
+        after = pd.Series(0.0, days).groupby(days.to_period(period)).cumcount(ascending=False)
+        left[place] = after.astype(float).reindex(close.index)
+    return pd.DataFrame({code: left[place] for code, place in places.items()})
+
+
+def _limits(store: DataState, close: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    rules, bands = Rulebook.mainland(), []
+    for session in pd.DatetimeIndex(close.index):
+        quotes = quotes_at(store.view(Moment(session, "open")))
+        bands.append(
+            [
+                price_band(code, session, quotes[code], rules) if _is_mainland(code) else (None, None)
+                for code in map(str, close)
+            ]
+        )
+    upper, lower = np.moveaxis(np.array(bands, dtype=np.float64), 2, 0)  # None is NaN
+    return {"up_limit": close * 0 + upper, "down_limit": close * 0 + lower}
+
+
+def _is_mainland(code: object) -> bool:
+    return exchange_of(str(code)) in {"sh", "sz", "bj"}
