@@ -210,7 +210,7 @@ def run(  # noqa: PLR0917 - compiled code takes arguments by place
 
 @compiled
 def last_opinions(signal: Floats, first: Ints, rows: int, columns: Ints) -> Ints:
-    """Last 1 or -1 of some columns from row ``first`` up to before row ``rows``; 0 where there is none."""
+    """Last 1 or -1 of columns from row ``first`` to before ``rows``: -1 of 1, 0, -1, 0; 0 of 0, 0."""
     found = np.zeros(len(columns), np.int64)
     for place in range(len(columns)):
         row = rows - 1
@@ -224,7 +224,7 @@ def last_opinions(signal: Floats, first: Ints, rows: int, columns: Ints) -> Ints
 
 @compiled
 def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog) -> bool:
-    """Sell, then buy, then sell at levels that were reached; False if the session needs the fallback."""
+    """Sell A at 9.90, buy B, sell C at a stop of 8.00 that was reached; False for the fallback."""
     if market.stop[t]:
         return False
     purse = state.purse[0]
@@ -245,7 +245,7 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
 
 @compiled
 def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
-    """Store the row's opinions of holdings, and list the entries in ascending order of symbol."""
+    """Store the row's opinions of holdings, and list the entries by symbol: 1 of B and A is A, B."""
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
     quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
     exits, waits, shown = state.exits, rule.waits, market.shown[t]
@@ -267,7 +267,7 @@ def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArra
 
 @compiled
 def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
-    """Number the exits at the open: what waits, levels that it is beyond, what was held long enough."""
+    """Number the exits at the open: what waits, 7.90 below a stop of 8.00, the tenth session of ten."""
     opens, terms, kinds = market.open[t + 1], market.terms[market.era[t]], market.kind
     exits, held, number = state.exits, state.held, FIRST_EXIT
     for place in range(state.purse[0].held):
@@ -289,7 +289,7 @@ def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -
 
 @compiled
 def _leave(leaving: Any, kind: int, t: int) -> None:
-    """Write down an exit."""
+    """Write down an exit: STOP_LOSS in session 12."""
     leaving.kind, leaving.at, leaving.again = kind, t, 0
     leaving.base = leaving.peak if kind == TRAILING_STOP else leaving.basis
 
@@ -298,7 +298,7 @@ def _leave(leaving: Any, kind: int, t: int) -> None:
 def _level_of(  # noqa: PLR0917
     leaving: Any, low: float, high: float, t: int, rule: RuleArrays, tick: int
 ) -> tuple[int, int]:
-    """The level that prices reach, the stop before the target: its kind, SIGNAL for none, and its price.
+    """The level that prices reach, the stop before the target: low 7.9 at a stop of 8 is STOP_LOSS, 80000.
 
     A trailing stop is not active in the session of the entry.
     """
@@ -432,7 +432,7 @@ def _sell_at(  # noqa: PLR0917
 
 @compiled
 def _price_within(t: int, column: int, kind: int, level: int, market: MarketArrays, term: Any) -> int:  # noqa: PLR0917
-    """What a sale at a level that was reached after the open brings; -1 if unknown here."""
+    """What a sale at a level reached after the open brings: 80000 at a stop of 8.00; -1 if unknown here."""
     price = _opening(market.open[t + 1, column], market.volume[t + 1, column])
     if kind != TAKE_PROFIT:
         return min(price, level) if price > 0 else -1
@@ -443,7 +443,7 @@ def _price_within(t: int, column: int, kind: int, level: int, market: MarketArra
 
 @compiled
 def _follow(t: int, market: MarketArrays, state: AccountArrays) -> bool:
-    """Exits that were tried in vain wait for the next open; the highest closes; False to stop."""
+    """Exits tried in vain, as at a lower limit, wait for the next open; the highest closes; False to stop."""
     close, exits, held = market.close[t + 1], state.exits, state.held
     for place in range(state.purse[0].held):
         leaving, value = exits[held[place]], close[held[place]]
@@ -518,7 +518,7 @@ def _buys(  # noqa: PLR0917
 
 @compiled
 def _fill(order: Any, price: int, least: int, term: Any) -> int:
-    """Write a fill's price and money into its order; return its change of the cash."""
+    """Write a fill's price and money into its order; its change of the cash: -100100 of 100 at 10.01."""
     notional = (price * order.quantity + 50) // 100
     commission, duty, transfer, slippage = charges_of(notional, order.sells == 1, term)
     if least >= 0:
@@ -530,7 +530,7 @@ def _fill(order: Any, price: int, least: int, term: Any) -> int:
 
 @compiled
 def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None:
-    """Merge what was bought into what is held, from the back; both ascend."""
+    """Merge what was bought into what is held, from the back: 2, 5 into 1, 7 is 1, 2, 5, 7."""
     left, more = count - 1, bought - 1
     while more >= 0:
         if left >= 0 and rank[held[left]] > rank[found[more]]:
@@ -543,7 +543,7 @@ def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None
 
 @compiled
 def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
-    """Add holdings at today's open, or at their last close, if entries are a fraction of it."""
+    """Add holdings at today's open, else their last close: 100 at 10.01 are 10010000, in 1e-4."""
     opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
     for place in range(state.purse[0].held):
         if not rule.needs_worth:
@@ -560,7 +560,7 @@ def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: Ac
 
 @compiled
 def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
-    purse, wished = state.purse[0], 0
+    purse, wished = state.purse[0], 0  # a tenth of 1,000,000 is 100,000
     investable = _floor(worth, rule.invested, rule.invested_of)
     for place in range(count):
         column = state.candidates[place]
@@ -577,7 +577,7 @@ def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> 
 
 @compiled
 def _largest_buy(price: int, budget: int, term: Any) -> int:
-    """Most shares whose notional and charges fit the budget: some steps down, else by bisection."""
+    """Most shares whose notional and charges fit: 900 at 10.01 in 10,000; some steps down, else bisection."""
     steps, tries = budget * 100 // (price * term.step), 0
     while steps > 0 and tries < _TRIES and _paid(price, term.step * steps, term) > budget:
         steps -= 1
@@ -596,14 +596,14 @@ def _largest_buy(price: int, budget: int, term: Any) -> int:
 
 @compiled
 def _paid(price: int, quantity: int, term: Any) -> int:
-    notional = (price * quantity + 50) // 100
+    notional = (price * quantity + 50) // 100  # 100 at 100100 are 100100 cents
     commission, duty, transfer, slippage = charges_of(notional, False, term)
     return notional + commission + duty + transfer + slippage
 
 
 @compiled
 def charges_of(notional: int, sells: bool, term: Any) -> tuple[int, int, int, int]:
-    """Commission, duty, transfer fee and slippage of a fill, in cents."""
+    """Commission, duty, transfer fee and slippage of a fill, in cents: a sale of 1000000 pays 500 of duty."""
     return (
         max(term.least, _half_up(notional, term.commission)),
         _half_up(notional, term.duty) if sells else 0,
@@ -614,7 +614,7 @@ def charges_of(notional: int, sells: bool, term: Any) -> tuple[int, int, int, in
 
 @compiled
 def band_of(before: int, term: Any) -> tuple[int, int]:
-    """Upper and lower limit for a previous close, half up to the tick, both in 1e-4."""
+    """Upper and lower limit for a previous close, half up to the tick: 110600, 90500 of 100500 at 10 %."""
     tick = term.tick
     upper = (2 * before * term.up + SHARE * tick) // (2 * SHARE * tick) * tick
     lower = (2 * before * term.down + SHARE * tick) // (2 * SHARE * tick) * tick
@@ -625,7 +625,7 @@ def band_of(before: int, term: Any) -> tuple[int, int]:
 
 @compiled
 def _half_up(amount: int, rate: int) -> int:
-    """``amount * rate / RATE`` half up: estimated in floats, corrected by the 64-bit remainder."""
+    """``amount * rate / RATE`` half up, 3 of 5 at a half: in floats, corrected by the 64-bit remainder."""
     if rate == 0:
         return 0
     found = int(amount * (rate / RATE))
@@ -639,7 +639,7 @@ def _half_up(amount: int, rate: int) -> int:
 
 @compiled
 def _floor(amount: int, numerator: int, denominator: int) -> int:
-    """``amount * numerator / denominator`` rounded down, in the same way."""
+    """``amount * numerator / denominator`` rounded down, in the same way: 3 of 10 * 1 / 3."""
     found = int(float(amount) * float(numerator) / float(denominator))
     rest = amount * numerator - found * denominator
     while rest < 0:
@@ -653,7 +653,7 @@ def _floor(amount: int, numerator: int, denominator: int) -> int:
 def _beyond_limit(  # noqa: PLR0917
     price: int, sells: bool, value: float, limit: float, before: float, term: Any
 ) -> int:
-    """1 for an open at or beyond its limit, or no open; 0 within; -1 if unknown here."""
+    """1 for an open at or beyond its limit, a buy at 11.00 of 11.00, or none; 0 within; -1 unknown."""
     if price <= 0:
         return -1 if price else 1
     if 0 < limit < np.inf:
@@ -669,7 +669,7 @@ def _beyond_limit(  # noqa: PLR0917
 
 @compiled
 def _opening(value: float, volume: float) -> int:
-    """The price of the opening auction; 0 for none, -1 if unknown here."""
+    """The price of the opening auction, 100100 of 10.01; 0 for none, -1 if unknown here."""
     if value != value:  # noqa: PLR0124 - NaN
         return 0
     price = _whole(value)
@@ -678,7 +678,7 @@ def _opening(value: float, volume: float) -> int:
 
 @compiled
 def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays) -> int:
-    """The last close before session ``t``; 0 for none, -1 if it is not a valid price or went ex since."""
+    """The last close before ``t``, 100100 of 10.01; 0 for none, -1 if it is not valid or went ex since."""
     row = t
     while row >= 0 and np.isnan(market.close[row, column]):
         row -= 1
@@ -701,7 +701,7 @@ def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays)
 
 @compiled
 def _whole(value: float) -> int:
-    """A price in 1e-4; -1 if it is negative, not a multiple of that, or above a million."""
+    """A price in 1e-4, 100100 of 10.01; -1 if it is negative, no multiple of that, or above a million."""
     if not 0 <= value <= 1e6:
         return -1
     price = int(value * 1e4 + 0.5)
@@ -710,7 +710,7 @@ def _whole(value: float) -> int:
 
 @compiled
 def _too_much(price: int, quantity: int) -> bool:
-    return float(price) * float(quantity) > LARGEST * 100
+    return float(price) * float(quantity) > LARGEST * 100  # 10**12 shares at 10001
 
 
 @compiled
@@ -729,7 +729,7 @@ def _has_events(t: int, market: MarketArrays, follows: bool, state: AccountArray
 
 @compiled
 def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
-    """Value what is held and close the day; return the number of missing prices, or -1 to stop."""
+    """Value what is held, 100 at 10.01, and close the day; the number of missing prices, or -1 to stop."""
     values, held, quantity, carried = market.mark[t + 1], state.held, state.quantity, state.carried
     purse, marks, unpriced, stocks, largest = state.purse[0], log.marks, 0, 0, 0
     for place in range(purse.held):
