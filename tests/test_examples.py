@@ -17,7 +17,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"
 SERVERS = {"remote_graph.py"}
 """The examples that start a server."""
 LAST_LINE = {
-    "agent_tool.py": "The signal is there. rsi_14_below_30: 23 times buy, 10 times sell.",
+    "agent_tool.py": "The signal is there. rsi_14_lt_30: 23 times buy, 10 times sell.",
     "akshare_sina.py": "done ",
     "deep_agent.py": "The backtest is there. Done: return -13.46%, maximum drawdown -20.28%, 16 fills;",
     "dual_agent.py": "done 9 trades",
@@ -25,7 +25,7 @@ LAST_LINE = {
     "follow_ups.py": "You are welcome; nothing was changed.",
     "nested_stream.py": "['the desk says done']",
     "own_source.py": "done {'buy': ",
-    "parent_graph.py": "done: filed sma_cross_5_20",
+    "parent_graph.py": "done: filed cross_up_sma_5_sma_20",
     "remote_graph.py": "done. Done: return 3.23%, maximum drawdown -17.12%, 3 fills;",
     "resume_and_replay.py": "identical",
     "standalone.py": "assumed: nothing",

@@ -349,7 +349,7 @@ def test_headless_takes_the_documented_defaults_and_lists_them(command):
     assert kinds == ["symbol", "window", "strategy"]
     assert len(result["symbols"]) == 60
     assert result["window"] == {"start": "20250101", "end": "20251231"}
-    assert result["strategy"]["name"] == "sma_cross_5_20"
+    assert result["strategy"]["name"] == "cross_up_sma_5_sma_20"
 
 
 def test_the_summary_shows_account_benchmark_and_costs(command):
@@ -392,7 +392,7 @@ def test_signal_writes_signal_and_strategy_and_does_not_trade(command):
     assert result["account"] is None
     folder = Path(result["run_dir"])
     assert pd.read_parquet(folder / "signal.parquet").shape[1] == 30
-    assert "sma_cross_5_20" in (folder / "strategy.py").read_text(encoding="utf-8")
+    assert "cross_up_sma_5_sma_20" in (folder / "strategy.py").read_text(encoding="utf-8")
     with Ledger(folder / "ledger.sqlite") as book:  # the record of what was asked is in there
         assert list(book.runs()) == []
 

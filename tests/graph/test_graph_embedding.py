@@ -212,7 +212,7 @@ def test_a_second_sentence_on_the_hosts_thread_is_a_request_of_its_own(way):
     second = graph.invoke(
         ask("000342.SZ, buy when RSI(14) is below 30, sell above 70, 2024-07-01 to 2024-12-31"), THREAD
     )
-    assert (flat(first)["strategy"]["name"], second["ended_because"]) == ("sma_cross_5_20", "done")
+    assert (flat(first)["strategy"]["name"], second["ended_because"]) == ("cross_up_sma_5_sma_20", "done")
     (signal,) = store.snapshot(second["data_ref"])["signal"].values()
     assert list(signal.columns) == ["000342.SZ"]
     assert f"{signal.index[0]:%Y%m%d}" == "20240701"

@@ -298,7 +298,7 @@ def test_the_signal_is_the_same_with_and_without_earlier_data_for_the_decider(gr
     for number, needed in enumerate((0, 252)):
         decider = Watching(signal=True, sessions=needed)
         state = graph(decider).invoke(ask(f"{CODES}, {RULE}, March 2024", run_id=f"r{number}"))
-        signals.append(store.snapshot(state["data_ref"])["signal"]["sma_cross_5_20"])
+        signals.append(store.snapshot(state["data_ref"])["signal"]["cross_up_sma_5_sma_20"])
     pd.testing.assert_frame_equal(*signals)
 
 

@@ -428,7 +428,7 @@ def test_the_servers_own_mcp_and_a2a_endpoints_take_a_sentence_and_an_answer(tmp
         assert asked["status"]["state"] == "input-required"
         done = send("20250102 to 20250110", contextId=asked["contextId"], taskId=asked["id"])
         assert done["status"]["state"] == "completed"
-        assert "sma_cross_5_20 is ready" in json.dumps(done)
+        assert "cross_up_sma_5_sma_20 is ready" in json.dumps(done)
 
 
 @pytest.mark.proof

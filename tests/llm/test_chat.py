@@ -107,7 +107,7 @@ def recording_tools(calls: list[tuple[str, dict[str, Any]]], *, fail: str = "") 
         calls.append(("python_repl", {"query": query}))
         if fail:
             return fail
-        return "signal sma_cross_5_20: 240 sessions x 1 symbols\nbuy 3, sell 4, hold 213, no opinion 20"
+        return "signal cross_up_sma_5_sma_20: 240 1 sessions x securities"
 
     return [tushare_daily_bar, tushare_daily_basic, python_repl]
 
@@ -387,7 +387,7 @@ def test_an_agent_writes_the_code_and_sums_up(planner: KeylessPlanner) -> None:
     assert strategy is not None
     assert calls == [("python_repl", {"query": write_code(strategy).source})]
     assert result["messages"][-1].text == (
-        "信号 sma_cross_5_20 已生成。买入：5日均线上穿20日均线；卖出：5日均线下穿20日均线。"
+        "信号 cross_up_sma_5_sma_20 已生成。买入：5日均线上穿20日均线；卖出：5日均线下穿20日均线。"
     )
 
 

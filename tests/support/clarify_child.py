@@ -130,7 +130,7 @@ def told(way: str, folder: Path, what: str) -> dict[str, Any]:
         "data_ref": ref,
         "code_hash": flat(state).get("strategy", {}).get("code_hash"),
         "messages": [[message.type, message.text] for message in state["messages"]],
-        "signal": store.snapshot(ref)["signal"]["sma_cross_5_20"].shape if ref and not asked else None,
+        "signal": store.snapshot(ref)["signal"]["cross_up_sma_5_sma_20"].shape if ref and not asked else None,
     }
 
 

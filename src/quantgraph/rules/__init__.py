@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.rules._code import short_name
     from quantgraph.rules._parse import read_condition
     from quantgraph.rules._registry import ROWS, UNITS, Row
     from quantgraph.rules._rule import Rule, RuleEvaluator, rule_of_cells, trials_of
@@ -34,6 +35,7 @@ __all__ = [
     "number_text",
     "read_condition",
     "rule_of_cells",
+    "short_name",
     "trials_of",
 ]
 

@@ -63,10 +63,10 @@ class Writer:
             code, inner = node.watched
             of = f"{node.name}:{code}"
             its = f'on_calendar({self.raw(inner, of)}, {self.traded(of)})["{code}"]'
-            return self.define(self.named(node), f"by_session({its}, {self.traded('')})")
+            return self.define(short_name(node), f"by_session({its}, {self.traded('')})")
         if node.name in BARS or (node.name in ROWS and not ROWS[node.name].formula):
             return self.field(node.name, of)
-        return self.define(f"{self.named(node)}{_suffix(of)}", self.call(node, of))
+        return self.define(f"{short_name(node)}{_suffix(of)}", self.call(node, of))
 
     def call(self, node: Node, of: str) -> str:
         """The code that computes a node from its operands."""
@@ -148,19 +148,27 @@ class Writer:
         its = self.define("factors", "factor_of(snapshot)") + self.columns(code)
         return self.define(f"factor{_suffix(of)}", f"own_sessions({its}, {self.traded(of)})")
 
-    def named(self, node: Node) -> str:
-        """A name for what a tree computes."""
-        text = re.sub(r"\W+", "_", _spoken(node)).strip("_").lower()  # "20-day average"
-        if len(text) > _LONGEST_NAME:
-            text = f"{text[: _LONGEST_NAME - 9].rstrip('_')}_{content_hash(expression(node), size=4)}"
-        return f"v_{text}" if text[0].isdigit() else text  # 20 < rsi(14)
+
+def short_name(node: Node, longest: int = _LONGEST_NAME) -> str:
+    """A name for what a tree computes, without the closes of its windows.
+
+    >>> from quantgraph.rules import read_condition
+    >>> short_name(read_condition("sma(close, 5) > sma(open, 20)"))
+    'sma_5_gt_sma_open_20'
+    """
+    text = re.sub(r"\W+", "_", _spoken(node)).strip("_").lower()  # "20-day average"
+    if len(text) > longest:
+        text = f"{text[: longest - 9].rstrip('_')}_{content_hash(expression(node), size=4)}"
+    return f"v_{text}" if text[0].isdigit() else text  # 20 < rsi(14)
 
 
 def _spoken(node: Node) -> str:
     """The names and numbers of a tree in the order in which they are read."""
+    windowed = len(node.args) > 1 and isinstance(node.args[1], float)
     args = [
         _spoken(arg) if isinstance(arg, Node) else number_text(arg) if isinstance(arg, float) else arg
         for arg in node.args
+        if not (windowed and isinstance(arg, Node) and arg.name == "close")
     ]
     if node.name == "number":
         return args[0].replace("-", "minus ").replace(".", "p")
@@ -174,10 +182,7 @@ def _suffix(of: str) -> str:
 
 
 def lines_of(roots: Mapping[str, Node], symbols: Sequence[str] = (), *, raw: bool = False) -> list[Line]:
-    """The lines that compute trees of ``symbols``, by default of all, under the names of ``roots``.
-
-    With ``raw`` they are as traded, not as they compare over ex-dates.
-    """
+    """The lines that compute trees of ``symbols``, or all, named as ``roots``; as traded if ``raw``."""
     writer = Writer(symbols)
     for name, node in roots.items():
         is_call = node.name not in {"number", *WATCHED} and node.args

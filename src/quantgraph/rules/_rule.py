@@ -115,7 +115,7 @@ class Rule:
 def trials_of(
     runner: CodeRunner, cells: Sequence[str], name: str | None = None, *, prove: SessionsProved = "auto"
 ) -> BuiltTrials | CodeTrials:
-    """The trials of code: those of a rule, if it is its cell, unchanged, and no walk of all sessions is asked for."""
+    """The trials of code: those of a rule, if it is its cell, unchanged, and no whole walk is asked for."""
     sealed, found = CodeTrials(runner, cells, name), rule_of_cells(cells)
     if found is None or prove == "all":
         return sealed

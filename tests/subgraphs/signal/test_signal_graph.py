@@ -125,7 +125,7 @@ def test_the_last_questions_default_keeps_what_the_user_has_said():
     assert kinds == ["symbol", "window", "strategy"]
     request = flat(state)["request"]
     assert (request["ts_code"], request["start"], request["end"]) == ("000341.SZ", "20240101", "20240630")
-    assert (state["ended_because"], flat(state)["strategy"]["name"]) == ("done", "sma_cross_5_20")
+    assert (state["ended_because"], flat(state)["strategy"]["name"]) == ("done", "cross_up_sma_5_sma_20")
 
 
 def test_defaults_and_errors_do_not_reach_past_as_of(play, graph_of):

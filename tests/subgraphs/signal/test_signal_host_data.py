@@ -218,7 +218,7 @@ def test_a_hosts_own_fields_are_left_alone(store):
     sentence = ("user", f"000341.SZ, {RULE}, 20240102 to 20240229")
     ended = host_of(store).invoke({"messages": [sentence], **own})
     assert {name: ended[name] for name in own} == own
-    assert flat({"quantgraph": ended["quantgraph"]})["strategy"]["name"] == "sma_cross_2_5"
+    assert flat({"quantgraph": ended["quantgraph"]})["strategy"]["name"] == "cross_up_sma_2_sma_5"
     assert "signal" in ended["messages"][-1].text.lower(), "answered in the sentence's language"
 
 
@@ -270,4 +270,4 @@ def test_a_host_with_the_key_changes_its_last_request(inside, store):
     second = host.invoke({"messages": [("user", "换成000342.SZ")]}, thread)
     codes = [flat(state)["request"]["ts_code"] for state in (first, second)]
     assert codes == ["000341.SZ", "000342.SZ"]
-    assert flat(second)["strategy"]["name"] == "sma_cross_2_5"
+    assert flat(second)["strategy"]["name"] == "cross_up_sma_2_sma_5"

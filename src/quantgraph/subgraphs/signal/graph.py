@@ -70,7 +70,7 @@ def create_signal_subgraph(
     >>> sentence = "合成30成分股，5日均线上穿20日均线买入，下穿卖出，2024年"
     >>> state = graph.invoke({"messages": [("user", sentence)]})
     >>> state["ended_because"], state["quantgraph"]["strategy"]["name"]
-    ('done', 'sma_cross_5_20')
+    ('done', 'cross_up_sma_5_sma_20')
     """
     made = merge_resources(
         resources,
