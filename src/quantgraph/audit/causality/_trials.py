@@ -282,12 +282,7 @@ class BuiltTrials:
     isolated = True
 
     def __init__(
-        self,
-        compute: Callable[[Snapshot], pd.DataFrame],
-        sealed: CodeTrials,
-        *,
-        checked: int,
-        needs: int | None,
+        self, compute: Callable[[Snapshot], Any], sealed: CodeTrials, *, checked: int, needs: int | None
     ) -> None:
         self.cells, self.name, self.needs = sealed.cells, sealed.name, needs
         self._compute, self._sealed, self._checked = compute, sealed, checked
@@ -298,25 +293,28 @@ class BuiltTrials:
 
     def whole(self, panel: Frames) -> TrialOutcome:
         """See :class:`Trials`. It runs in this process."""
-        started, store = time.perf_counter(), DataState()
-        store.adopt(_by_name(panel))
+        started = time.perf_counter()
         try:
-            signal = freeze("signal", self.name or "signal", self._compute(store.snapshot()))
+            return TrialOutcome(signal=self._signal(panel), seconds=time.perf_counter() - started)
         except QuantGraphError as error:
             return TrialOutcome(error=error.message)
-        return TrialOutcome(signal=signal, seconds=time.perf_counter() - started)
 
     def checked(self, panel: Frames) -> FrozenFrame:
         """Return the signal on all of a panel; ``CodeFailed`` if its code gives another one."""
-        sessions, made = axes_of(panel).sessions, self.whole(panel)
+        sessions, signal = axes_of(panel).sessions, self._signal(panel)
         moment = Moment(pd.Timestamp(sessions[min(self._checked, len(sessions)) - 1]))
         sealed = self._sealed.whole(prefix(panel, moment))
-        if made.signal is None or sealed.signal is None:
-            raise CodeFailed(made.error or sealed.error)
+        if sealed.signal is None:
+            raise CodeFailed(sealed.error)
         theirs = sealed.signal.frame
-        if not theirs.equals(made.signal.frame.loc[theirs.index]):
+        if not theirs.equals(signal.frame.loc[theirs.index]):
             raise CodeFailed(f"the code of {self.name} gives another signal than its rule")
-        return made.signal
+        return signal
+
+    def _signal(self, panel: Frames) -> FrozenFrame:
+        store = DataState()
+        store.adopt(_by_name(panel))
+        return freeze("signal", self.name or "signal", self._compute(store.snapshot()))
 
 
 def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
