@@ -61,18 +61,17 @@ def bars(a_share):
 
 @pytest.fixture(scope="module")
 def expected_signal(bars):
-    """The rule once more, by a loop over plain lists."""
+    """The rule once more, by a loop over plain lists of closes that go up as the exchange's reference has it."""
     close = bars.pivot(index="trade_date", columns="ts_code", values="close")
     signal = pd.DataFrame(np.nan, index=close.index, columns=close.columns)
-    fast, slow = (close.rolling(days).mean() for days in (5, 20))
-    for symbol in close.columns:
-        f, s = fast[symbol].tolist(), slow[symbol].tolist()
-        for row in range(1, len(close)):
-            if any(math.isnan(v) for v in (f[row], s[row], f[row - 1], s[row - 1])):
-                continue
-            up = f[row] > s[row] and not f[row - 1] > s[row - 1]
-            down = f[row] < s[row] and not f[row - 1] < s[row - 1]
-            signal.loc[signal.index[row], symbol] = 1.0 if up else -1.0 if down else 0.0
+    for symbol, rows in bars.sort_values("trade_date").groupby("ts_code"):
+        price = (rows["close"] / rows["pre_close"]).cumprod().tolist()
+        above = [None] * 19
+        for row in range(19, len(price)):
+            fast, slow = (math.fsum(price[row + 1 - days : row + 1]) / days for days in (5, 20))
+            above.append(0 if math.isclose(fast, slow, rel_tol=1e-9) else fast - slow)
+        for day, was, now in zip(rows["trade_date"][20:], above[19:], above[20:], strict=False):
+            signal.loc[day, symbol] = float(now > 0 >= was) - float(now < 0 <= was)
     return signal
 
 

@@ -55,7 +55,7 @@ def month_starts(sessions: pd.Index, start: str, end: str) -> list[pd.Timestamp]
 def stopped_trades(bars: Bars, code: str, stop: float) -> list[tuple]:
     """5 and 20-day crosses with a stop: T+1, levels down to the cent, less the dividend on an ex-day."""
     close, opened, low = (bars[name][code] for name in ("close", "open", "low"))
-    fast, slow = mean(bars["close"][[code]], 5), mean(bars["close"][[code]], 20)
+    fast, slow = (mean((bars["close"] / bars["pre_close"])[[code]].cumprod(), days) for days in (5, 20))
     enters, leaves = ups(fast, slow)[code], ups(slow, fast)[code]
     dividend = (close.shift(1) - bars["pre_close"][code]).round(4)
     trades, level, waits = list[tuple](), 0.0, False

@@ -1,13 +1,13 @@
-"""A rule's trials: what it depends on, the cell that it is again, the sealed check, and its verdict."""
+"""A rule's trials: the cell that it is again, the sealed check, its verdict, and data without adjustments."""
 
 import pandas as pd
 import pytest
-from tests.rules.test_rule_signals import CODES, CONDITIONS, DAYS, store_of
+from tests.rules.test_rule_signals import CODES, DAYS, store_of
 
 from quantgraph.audit.causality import BuiltTrials, CodeTrials, check_causality, rehearse
 from quantgraph.errors import CodeFailed
 from quantgraph.market import Moment
-from quantgraph.rules import Rule, RuleEvaluator, rule_of_cells, trials_of
+from quantgraph.rules import Rule, RuleEvaluator, read_condition, rule_of_cells, trials_of
 from quantgraph.sandbox import default_runner
 from quantgraph.state import DataState
 
@@ -15,28 +15,27 @@ STORE = store_of(1)
 CROSS = Rule.read("cross_up(sma(close, 3), sma(close, 6))", "cross_down(sma(close, 3), sma(close, 6))")
 
 
-def since(store, at):
-    made = DataState()
-    for panel in ("ohlcv", "indicators", "index"):
-        fields = store.snapshot()[panel]
-        made.update(panel, {name: fields[name].iloc[at:] for name in fields})
-    return made.snapshot()
+def test_where_nothing_says_how_to_adjust_the_past_is_not_changed_by_what_comes():
+    """The reference price is there from the 31st session on, and for one of three stocks."""
+    fields = {name: frame.copy() for name, frame in STORE.snapshot()["ohlcv"].items() if name != "adj_factor"}
+    fields["pre_close"] = fields["close"][[CODES[0]]].shift(1).iloc[30:] * 0.99
+    late = DataState()
+    late.update("ohlcv", fields)
+    rule = Rule.read("close > sma(close, 3)", "close < 9.5")
+    whole = RuleEvaluator(late.snapshot()).signal(rule)
+    assert (whole.notna().sum() > 60).all()
+    for cut in (20, 29, 30, 31, 60):
+        known = RuleEvaluator(late.view(Moment(DAYS[cut]))).signal(rule)
+        pd.testing.assert_frame_equal(known, whole.iloc[: cut + 1])
 
 
-@pytest.mark.parametrize("text", CONDITIONS)
-def test_a_row_depends_on_as_many_sessions_as_its_rule_needs(text):
-    rule = Rule.read(text, "close < sma(close, 5)")
-    if rule.needs is not None:
-        whole, at = RuleEvaluator(STORE.snapshot()).signal(rule), 30
-        late = RuleEvaluator(since(STORE, at)).signal(rule)
-        traded = STORE.snapshot()["ohlcv"]["close"].iloc[at:].notna().cumsum() >= rule.needs
-        assert traded.to_numpy().any()
-        pd.testing.assert_frame_equal(late.where(traded), whole.iloc[at:].where(traded))
-
-
-def test_a_recursion_depends_on_all_sessions_before():
-    for text in ("ema(close, 3) > close", "since(close > open) > 2", "rsi(5) < 30"):
-        assert Rule.read(f"sma(close, 9) > close and {text}").needs is None
+def test_a_price_at_its_reference_has_not_changed():
+    """Each close is its reference, after dividends of odd sizes."""
+    close = pd.DataFrame({CODES[0]: [round(10 * 0.987**day, 3) for day in range(40)]}, DAYS[:40])
+    flat = DataState()
+    flat.update("ohlcv", {"close": close, "open": close, "pre_close": close})
+    for text in ("change(close) > 0", "change(close) < 0", "0 < change(close, 3)"):
+        assert not (RuleEvaluator(flat.snapshot()).value(read_condition(text)) == 1).any(axis=None), text
 
 
 def test_a_cell_is_its_rule_again_unless_a_letter_of_it_changes():

@@ -14,12 +14,12 @@ MEMBERS, START, END = "合成30", "20250101", "20251231"
 
 def average_cross(panels):
     """1 where the 5-day average crosses above the 20-day one, -1 where it crosses below."""
-    close = panels["ohlcv"]["close"]
-    fast, slow = close.rolling(5).mean(), close.rolling(20).mean()
-    entry = (fast > slow) & (fast.shift(1) <= slow.shift(1))
-    leave = (fast < slow) & (fast.shift(1) >= slow.shift(1))
-    known = fast.notna() & slow.notna() & fast.shift(1).notna() & slow.shift(1).notna()
-    return (entry.astype(float) - leave.astype(float)).where(known)
+    close, made = panels["ohlcv"]["close"] * panels["ohlcv"]["adj_factor"], {}
+    for code in close:
+        apart = (own := close[code].dropna()).rolling(5).mean() - own.rolling(20).mean()
+        side = (apart > 1e-9 * own) * 1.0 - (apart < -1e-9 * own)
+        made[code] = side.where(side * side.shift(1) <= 0, 0.0).where(apart.shift(1).notna())
+    return pd.DataFrame(made).reindex_like(close)
 
 
 def leaky(panels):

@@ -177,7 +177,7 @@ def proof_text(causality: Mapping[str, Any] | None, language: Language) -> str:
         return ""
     coverage = causality["coverage"]
     if not causality["causal"] or coverage["method"] == "construction":
-        return str(causality["text"])
+        return str(causality["text"]) if not causality["causal"] else labels(language)["proof_built"]
     part, whole = coverage["proved"], coverage["sessions"]
     if coverage["method"] == "sampled":
         return say(
@@ -258,7 +258,7 @@ def _proof_tile(view: RunView, words: Mapping[str, str]) -> dict[str, Any]:
         kind = "bad" if not passed or sampled else "good"
         zh = f"{coverage['sessions']} 个交易日中的 {coverage['proved']} 个"
         note = say(view.language, zh=zh, en=f"{coverage['proved']} of {coverage['sessions']} sessions")
-        note = causality["text"] if coverage["method"] == "construction" else note
+        note = words["proof_built"] if coverage["method"] == "construction" else note
     return {
         "name": "proof",
         "label": words["proof"],

@@ -60,14 +60,15 @@ def number_in(periods: Any) -> Any:
 def factor_of(snapshot: Any) -> Frame:
     """What each session's prices are multiplied with, so that they compare over ex-dates, 1 on the first.
 
-    Its last digits are dropped: they would depend on the session to which a snapshot adjusts.
+    Where nothing says how to adjust, the last factor holds. The last digits are dropped: they would depend on
+    the session to which a snapshot adjusts.
     """
     close = snapshot["ohlcv"]["close"]
     try:
         ratio = snapshot.adjusted("close") / close
     except KeyError:  # the data have nothing to adjust by
-        return close / close
-    return (ratio / ratio.bfill().iloc[0]).round(10)
+        ratio = close / close
+    return (ratio / ratio.bfill().iloc[0]).ffill().fillna(1.0).round(10)
 
 
 def signal_of(entry: Frame, leave: Frame, traded: Frame) -> Frame:
@@ -76,11 +77,13 @@ def signal_of(entry: Frame, leave: Frame, traded: Frame) -> Frame:
 
 
 def greater(one: Frame, other: Frame) -> Frame:
-    """Where one is above the other; equal but for rounding is equal."""
-    like = one if isinstance(one, pd.DataFrame) else other
-    apart = np.asarray(one, dtype=np.float64) - np.asarray(other, dtype=np.float64)
-    above = apart > 1e-9 * np.abs(np.asarray(other, dtype=np.float64))
-    return pd.DataFrame(np.where(np.isnan(apart), np.nan, above), columns=like.columns)
+    """Where one is above the other; equal but for rounding, a billionth of the larger, is equal."""
+    a, b = (np.asarray(each, dtype=np.float64) for each in (one, other))
+    size = np.maximum(np.abs(a), np.abs(b))
+    if a.ndim == 0 or b.ndim == 0:  # a number, beside which a share of one is small
+        size = np.maximum(size, 1.0)
+    like = one if a.ndim else other
+    return pd.DataFrame(np.where(np.isnan(a - b), np.nan, a - b > 1e-9 * size), columns=like.columns)
 
 
 def at_least(one: Frame, other: Frame) -> Frame:

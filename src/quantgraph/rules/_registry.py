@@ -3,7 +3,7 @@
 ``params`` are the node's in order, with their defaults; their names say what they take. ``formula`` is pandas
 of the parameters, the bar fields in ``inputs``, and ``traded``, where securities traded; a field of the data
 has none. ``lookback`` is a sum of parameters (``fast|slow``: the larger) and numbers: the sessions before
-today's that it needs to be known. A ``+`` after them says that all before count, as in a recursion.
+today's that it needs to be known.
 """
 
 from __future__ import annotations
@@ -60,8 +60,6 @@ class Row:
         Pandas; "" for a field of the data.
     needs
         What its lookback is the sum of.
-    endless
-        Whether it depends on all sessions before.
     percent
         What a number beside it is multiplied with to be in percent, as people write it; 0 if they do not.
     zh, en
@@ -74,7 +72,6 @@ class Row:
     formula: str
     inputs: tuple[str, ...]
     needs: tuple[str, ...]
-    endless: bool
     percent: int
     zh: str
     en: str
@@ -100,8 +97,7 @@ def _row(line: Mapping[str, str]) -> Row:
         unit=cast("Unit", line["unit"]),
         formula=line["formula"],
         inputs=tuple(line["inputs"].split()),
-        needs=tuple(line["lookback"].rstrip("+").split()),
-        endless=line["lookback"].endswith("+"),
+        needs=tuple(line["lookback"].split()),
         percent=int(line["percent"] or 0),
         zh=line["zh"],
         en=line["en"],

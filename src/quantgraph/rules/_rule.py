@@ -17,7 +17,7 @@ from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.rules import _formulas
 from quantgraph.rules._code import lines_of, write_cell
 from quantgraph.rules._parse import read_condition
-from quantgraph.rules._registry import ROWS, Row
+from quantgraph.rules._registry import ROWS
 from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
 from quantgraph.rules._words import in_words
 from quantgraph.sandbox import CodeRunner
@@ -69,14 +69,9 @@ class Rule:
         return max(lookback(self.entry), lookback(self.exit))
 
     @property
-    def needs(self) -> int | None:
-        """Sessions that a row of its signal depends on, its own included; None if those are all before."""
-        return None if any(row.endless for row in self._rows) else self.lookback + 1
-
-    @property
     def across(self) -> bool:
         """Whether it compares securities with each other."""
-        return any(row.across for row in self._rows)
+        return any(ROWS[each.name].across for each in walk(self.entry, self.exit) if each.name in ROWS)
 
     @property
     def watched(self) -> tuple[str, ...]:
@@ -103,10 +98,6 @@ class Rule:
         about = map(": ".join, zip(heads, (*self.words("en"), *self.expressions), strict=True))
         return write_cell({"entry": self.entry, "leave": self.exit}, signal, about, symbols)
 
-    @property
-    def _rows(self) -> list[Row]:
-        return [ROWS[each.name] for each in walk(self.entry, self.exit) if each.name in ROWS]
-
     def _codes(self, name: str) -> tuple[str, ...]:
         found = (each.watched[0] for each in walk(self.entry, self.exit) if each.name == name)
         return tuple(dict.fromkeys(found))
@@ -124,7 +115,7 @@ def trials_of(
     def compute(snapshot: Snapshot) -> pd.DataFrame:
         return RuleEvaluator(snapshot, symbols).signal(rule)
 
-    return BuiltTrials(compute, sealed, checked=rule.lookback + _CHECKED, needs=rule.needs)
+    return BuiltTrials(compute, sealed, checked=rule.lookback + _CHECKED, needs=rule.lookback + 1)
 
 
 def rule_of_cells(cells: Sequence[str]) -> tuple[Rule, list[str]] | None:

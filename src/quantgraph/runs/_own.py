@@ -26,7 +26,7 @@ from quantgraph.audit.causality import (
 from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
-from quantgraph.rules import Rule, rule_of_cells, trials_of
+from quantgraph.rules import Rule, trials_of
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
@@ -68,9 +68,6 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
         return _of_frame(spec, strategy, market)
     market = open_for(spec, resources.source, settings)
     opened = open_resources(replace(resources, settings=settings, source=market, ledger=None, recorder=None))
-    if isinstance(strategy, Path) and not spec.question:  # with a sentence, the code is compared with it
-        found = rule_of_cells(read_strategy(strategy).cells)
-        strategy = found[0] if found else strategy
     if isinstance(strategy, Rule):
         return _of_rule(spec, strategy, opened)
     code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)

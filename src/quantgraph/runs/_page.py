@@ -32,7 +32,7 @@ from quantgraph.page import (
     render_page,
 )
 from quantgraph.recording import Entry, Recorder
-from quantgraph.rules import RuleEvaluator, in_words
+from quantgraph.rules import Rule, RuleEvaluator, in_words
 from quantgraph.runs._outputs import PAGE_FILE, next_command, read_result
 from quantgraph.runs.folder._folder import Manifest, existing_ledger, read_manifest, stored_data
 from quantgraph.runtime.endings import closing_text
@@ -102,7 +102,7 @@ def view_run(
         names=result.get("names") or {},
         bars=_bars(panels),
         signal=signal,
-        indicators=_indicators_of(manifest.spec.question, panels, signal, spoken),
+        indicators=_indicators_of(manifest.spec.question, _code(folder, result), panels, signal, spoken),
         stories=stories,
         calls=calls,
         code=_code(folder, result),
@@ -289,17 +289,18 @@ def _bars(panels: Snapshot | None) -> dict[str, pd.DataFrame]:
 
 
 def _indicators_of(
-    question: str, panels: Snapshot | None, signal: pd.DataFrame | None, language: Language
+    question: str, code: str, panels: Snapshot | None, signal: pd.DataFrame | None, language: Language
 ) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
-    """The values of the sentence's rule, of some symbols; none if the signal is another one's."""
+    """The values of the code's rule, else the sentence's, of some symbols; none if its signal is another."""
 
     def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
-        said = read_request(question, RequestContext()).strategy
-        if said is None or panels is None or signal is None or "close" not in panels["ohlcv"]:
+        if panels is None or signal is None or "close" not in panels["ohlcv"]:
             return {}
         named = [symbol for symbol in symbols if symbol in signal.columns]
-        with suppress(QuantGraphError):  # a field that was not fetched
-            rule = write_code(said).rule
+        said = read_request(question, RequestContext()).strategy
+        with suppress(QuantGraphError, IndexError):  # no rule, or a field that was not fetched
+            written = re.findall(r"^# entry: (.+)\n# exit: (.+)$", code, re.MULTILINE)
+            rule = write_code(said).rule if said else Rule.read(*written[0])
             data = RuleEvaluator(panels, list(signal.columns) if rule.across else named)
             made = data.signal(rule)
             ours = signal.reindex_like(made)

@@ -37,7 +37,9 @@ def own_signal(
     trials = trials_of(opened.runner, file.cells, _NAME, prove=opened.settings.audit.prove)
     verdict = check_causality(trials, store.view(Moment(sessions[-1])).frozen(), warm_up=False)
     if verdict.signal is None or verdict.signal.isna().to_numpy().all():
-        raise BadWindow(f"the rule is known nowhere: it needs {rule.lookback + 1} sessions, or an event")
+        raise BadWindow(
+            f"the rule is known nowhere: it needs {rule.lookback + 1} sessions, or what the data lack"
+        )
     buys, sells = rule.words(language)
     told = say(language, zh=f"{buys}时买入，{sells}时卖出", en=f"buys when {buys}, sells when {sells}")
     if rule.exit.name == "never":

@@ -108,7 +108,7 @@ import talib
 close = snapshot["ohlcv"]["close"]
 level = snapshot["index"]["close"]["{INDEX}"].reindex(close.index)
 mean = level.rolling(60).mean()
-six = close.apply(lambda prices: pd.Series(talib.RSI(prices.dropna(), 6), prices.dropna().index).reindex(prices.index))
+six = snapshot.adjusted("close").apply(lambda prices: pd.Series(talib.RSI(prices.dropna(), 6), prices.dropna().index).reindex(prices.index))
 entry = (six < 20).mul(level > mean, axis=0)
 leave = six > 80
 leave[level < mean] = True
@@ -161,7 +161,7 @@ def test_the_market_is_the_index_of_the_source_and_said_as_a_default(a_share):
     assert (understanding["watch"], understanding["trade"]) == ([INDEX], [STOCK])
     assert {"words": "", "became": f"大盘: {INDEX}", "status": "default"} in understanding["clauses"]
     (signal,) = (snapshot["signal"][name][STOCK] for name in snapshot["signal"])
-    close = snapshot["ohlcv"]["close"][STOCK]
+    close = (snapshot["ohlcv"]["close"] / snapshot["ohlcv"]["pre_close"])[STOCK].cumprod()  # over ex-dates
     level = index_closes(a_share).reindex(close.index)
     apart = close.rolling(5).mean() - close.rolling(20).mean()
     rises = (apart > 0) & (apart.shift(1) <= 0)

@@ -276,13 +276,13 @@ class BuiltTrials:
     checked
         How many sessions, from the first on, the code is run on.
     needs
-        Sessions that a row depends on, its own included; None if those are all before.
+        Sessions from which on it is known, a recursion too: it has settled on more.
     """
 
     isolated = True
 
     def __init__(
-        self, compute: Callable[[Snapshot], Any], sealed: CodeTrials, *, checked: int, needs: int | None
+        self, compute: Callable[[Snapshot], Any], sealed: CodeTrials, *, checked: int, needs: int
     ) -> None:
         self.cells, self.name, self.needs = sealed.cells, sealed.name, needs
         self._compute, self._sealed, self._checked = compute, sealed, checked

@@ -93,13 +93,12 @@ def rehearse(trials: Trials, panel: Frames, *, warm_up: bool = False) -> Rehears
     CodeFailed
         If it hands over no signal.
     """
-    needs = trials.needs if isinstance(trials, BuiltTrials) else None
-    invented = rehearsal_panel(panel) if needs is None else panel
+    invented = panel if isinstance(trials, BuiltTrials) else rehearsal_panel(panel)
     outcome = trials.whole(invented)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on invented rows, before its first run: {outcome.error}")
-    if needs is not None:
-        return Rehearsal(signal=outcome.signal, reads=None, warm_up=needs, seconds=outcome.seconds)
+    if isinstance(trials, BuiltTrials):
+        return Rehearsal(signal=outcome.signal, reads=None, warm_up=trials.needs, seconds=outcome.seconds)
     reads = fields_read(trials, invented, outcome)
     need = measure_warm_up(trials, only_fields(invented, reads), whole=outcome) if warm_up else None
     if need is not None and need > 1 and len(axes_of(panel).symbols) <= _FEW_SYMBOLS:

@@ -82,7 +82,7 @@ def fix_window(
         longest = longest or _rehearse(strategy, strategy.data_ref, as_of, window)
         starts = [session_of(request["data_start"])] if "data_start" in request else []
         if longest.run.warm_up != 1 and len(before) and (longest.first < window or strategy.least > 1):
-            need = longest.run.warm_up
+            need = None if isinstance(strategy.trials, BuiltTrials) else longest.run.warm_up
             starts.append(longest.first if need is None else before[-(need - 1) :][0])
         if not starts:
             return _fixed(longest, strategy.data_ref, None, request["start"])
@@ -151,8 +151,8 @@ def _measure(
     as_of: Moment,
 ) -> _Rehearsed | None:
     """Rehearse on more and more earlier sessions until these show the need; None if no signal comes of it."""
-    longest, known = None, strategy.trials.needs if isinstance(strategy.trials, BuiltTrials) else None
-    for count in () if known == 1 or before.empty else (known - 1,) if known else _EARLIER_SESSIONS:
+    longest, known = None, strategy.trials.needs if isinstance(strategy.trials, BuiltTrials) else 0
+    for count in ((max(known, _EARLIER_SESSIONS[0]),) if known else _EARLIER_SESSIONS) if len(before) else ():
         first = before[-count:][0]
         ref = with_sessions(strategy.store, strategy.data_ref, request, source, first=first, last=before[-1])
         rehearsed = _rehearse(strategy, ref, as_of, first)
