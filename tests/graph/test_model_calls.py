@@ -32,7 +32,7 @@ fast, slow = ma(5), ma(20)
 above = (fast > slow).astype(float).where(fast.notna() & slow.notna()).ffill()
 was = above.shift(1)
 signal = zero.mask((above == 1) & (was == 0), 1.0).mask((above == 0) & (was == 1), -1.0).where(slow.notna())
-GLOBAL_DATA_STATE.update("signal", {"cross_up_sma_5_sma_20": signal})
+GLOBAL_DATA_STATE.update("signal", {"sma_cross_5_20": signal})
 print((signal == 1).sum().sum(), (signal == -1).sum().sum())"""
 OUTSIDE = CROSS.replace(
     "signal = zero",
