@@ -77,13 +77,11 @@ def signal_of(entry: Frame, leave: Frame, traded: Frame) -> Frame:
 
 
 def greater(one: Frame, other: Frame) -> Frame:
-    """Where one is above the other; equal but for rounding, a billionth of the larger, is equal."""
+    """Where one is above the other; equal but for rounding is equal, beside numbers to a billionth."""
     a, b = (np.asarray(each, dtype=np.float64) for each in (one, other))
-    size = np.maximum(np.abs(a), np.abs(b))
-    if a.ndim == 0 or b.ndim == 0:  # a number, beside which a share of one is small
-        size = np.maximum(size, 1.0)
-    like = one if a.ndim else other
-    return pd.DataFrame(np.where(np.isnan(a - b), np.nan, a - b > 1e-9 * size), columns=like.columns)
+    size = np.abs(b) if a.ndim and b.ndim else max(1.0, abs(float(a if b.ndim else b)))
+    apart, like = a - b, one if a.ndim else other
+    return pd.DataFrame(np.where(np.isnan(apart), np.nan, apart > 1e-9 * size), columns=like.columns)
 
 
 def at_least(one: Frame, other: Frame) -> Frame:
