@@ -291,7 +291,7 @@ def _bars(panels: Snapshot | None) -> dict[str, pd.DataFrame]:
 def _indicators_of(
     question: str, code: str, panels: Snapshot | None, signal: pd.DataFrame | None, language: Language
 ) -> Callable[[Sequence[str]], Mapping[str, pd.DataFrame]]:
-    """The values of the code's rule, else the sentence's, of some symbols; none if its signal is another."""
+    """The values of the sentence's rule, else the code's, of some symbols; none if its signal is another."""
 
     def computed(symbols: Sequence[str]) -> Mapping[str, pd.DataFrame]:
         if panels is None or signal is None or "close" not in panels["ohlcv"]:
