@@ -179,7 +179,7 @@ def test_the_reading_path_has_twenty_four_files_that_one_can_read_in_an_afternoo
         len((ROOT / "src" / "quantgraph" / file).read_text(encoding="utf-8").splitlines()) for file in files
     ]
     assert len(set(files)) == 24
-    assert sum(sizes) <= 7_367
+    assert sum(sizes) <= 7367
 
 
 def test_each_file_that_the_page_of_the_architecture_names_exists():

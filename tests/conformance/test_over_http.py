@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from faulty_models import MISBEHAVING
+from faulty_models import MISBEHAVING, misbehaving_in
 from langchain_openai import ChatOpenAI
 
-from quantgraph.settings import ROLES
 from quantgraph.testing import OpenAIStub
 
 
@@ -17,7 +16,7 @@ def test_over_http_the_run_ends_typed_within_its_limits(name, play, stands, righ
     key = "sk-conformance-4711"
     with OpenAIStub.serving(MISBEHAVING[name]()) as stub:
         served = ChatOpenAI(model="m", base_url=stub.base_url, api_key=key, max_retries=0)
-        cast = dict.fromkeys(ROLES, "keyless") | {"signal_generate": served}
+        cast = misbehaving_in("signal_generate", served)
         state = stands(play(cast))
         assert stub.requests[0].headers["authorization"] == f"Bearer {key}"
     assert 0 < len(stub.requests) <= 40

@@ -241,7 +241,7 @@ def test_two_side_by_side_ask_at_once_and_each_gets_its_own_answer(tmp_path):
         pauses = {task.name: task.interrupts[0] for task in compiled.get_state(THREAD).tasks}
         answers = {pauses[side].id: f"from {starts[side]} to 20241231" for side in sentences}
         state = compiled.invoke(Command(resume=answers), THREAD)
-
-    assert state == {"left": "cross_up_sma_5_sma_20 20240102 done", "right": "rsi_14_lt_30 20240701 done"}
+    assert state["left"] == "cross_up_sma_5_sma_20 20240102 done"
+    assert state["right"] == "rsi_14_lt_30_exit_rsi_14_gt_70 20240701 done"
     for side in sentences:
         assert (calls[side].count("clarify"), calls[side].count("reflect")) == (1, 2)

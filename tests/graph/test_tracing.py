@@ -94,10 +94,10 @@ def test_each_model_call_is_in_a_trace_beneath_the_node_that_made_it(traced):
         return [run["name"], *(nodes(above) if above else [])]
 
     calls = [run for run in runs if run["run_type"] == "llm"]
-    made = [next(name for name in nodes(call) if name in ("reflection", "signal_generate")) for call in calls]
-    assert made == ["reflection", "signal_generate", "signal_generate"]
+    made = [next(name for name in nodes(call) if name in ("reflection", "validate")) for call in calls]
+    assert made == ["reflection"]
     assert {call["extra"]["metadata"]["ls_model_name"] for call in calls} == {"stub"}
-    assert [run["name"] for run in runs if run["run_type"] == "tool"] == ["python_repl"]
+    assert [run["name"] for run in runs if run["run_type"] == "tool"] == []
 
 
 def test_no_key_no_path_and_no_price_is_in_a_trace(traced):

@@ -92,7 +92,7 @@ def test_the_signal_is_the_same_in_text(here, refusal, monkeypatch):
         refused = sum(bool(request.tools) for request in stub.requests)
     assert len(server.said) == len(turns)
     assert len(stub.requests) == len(turns) + refused
-    roles = {"reflection", "data_fetch", "signal_generate"}
+    roles = {"reflection", "data_fetch"}
     assert refused == len(roles), "each role's model finds out once"
     assert {message["role"] for messages in server.said for message in messages} == {
         "system",
@@ -104,9 +104,9 @@ def test_the_signal_is_the_same_in_text(here, refusal, monkeypatch):
     assert signal.equals(signal_here)
 
 
-def test_the_planners_turns_use_every_tool(here):
+def test_the_planners_turns_use_the_tools_of_the_fetch(here):
     turns, _, signal = here
     called = [call["name"] for turn in turns for call in turn.tool_calls]
-    assert called == ["tushare_daily_bar", "tushare_daily_basic", "python_repl"]
+    assert called == ["tushare_daily_bar", "tushare_daily_basic"]
     assert read_json(turns[0].content, ReflectionReply).user_intent.params.required_indicators == ["pe"]
     assert set(signal.to_numpy().ravel()) > {1.0, -1.0}

@@ -231,7 +231,7 @@ def test_a_readable_sentence_is_shown_if_nothing_was_read(planner: KeylessPlanne
     example = re.split('[“”"]', query)[-2]
     shown = read_request(example, RequestContext(last_session="20251231"))
     assert (shown.symbols, shown.missing, shown.unparsed) == (("000341.SZ",), (), ())
-    assert "最近一年" not in decision(planner, f"茅台 2024年 {RULE}")["clarification_question"]
+    assert "最近一年" not in decision(planner, f"老干妈 2024年 {RULE}")["clarification_question"]
 
 
 @pytest.mark.parametrize(
@@ -273,9 +273,9 @@ def test_reflection_asks_about_a_malformed_date(planner: KeylessPlanner) -> None
 
 
 def test_reflection_lists_the_words_it_could_not_place(planner: KeylessPlanner) -> None:
-    asked = decision(planner, "茅台 2024年 MACD金叉买入，死叉卖出")
-    assert asked["unread"] == ["茅台"]
-    assert asked["clarification_question"].startswith("这部分我没有读懂：茅台。请问要看哪些股票")
+    asked = decision(planner, "老干妈 2024年 MACD金叉买入，死叉卖出")
+    assert asked["unread"] == ["老干妈"]
+    assert asked["clarification_question"].startswith("这部分我没有读懂：老干妈。请问要看哪些股票")
     assert decision(planner, "600519 2024年 RSI低于30买入，北向流入")["unread"] == ["北向流入"]
     assert decision(planner, "777777 2024年 MACD金叉买入")["unread"] == ["777777"]
     assert decision(planner, f"600519 2024-13-01 {RULE}")["unread"] == ["2024-13-01"]

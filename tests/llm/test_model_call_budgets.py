@@ -156,12 +156,12 @@ def test_a_run_of_the_graph_ends_with_the_budget_it_passed(tmp_path: Path) -> No
     recorder = Recorder(tmp_path / "run.sqlite")
     graph = create_signal_subgraph(
         on_clarify="default",
-        settings=load_settings(budget="calls=2"),
+        settings=load_settings(budget="calls=1"),
         resources=Resources(store=DataState(), recorder=recorder),
     )
     state = graph.invoke({"messages": [HumanMessage("SYN30, buy when RSI(14) is below 30, in 2025")]})
     assert state["ended_because"] == "budget_calls"
-    assert sum(row["calls"] for row in recorder.of(state["run_id"]).usage()) == 2
+    assert sum(row["calls"] for row in recorder.of(state["run_id"]).usage()) == 1
 
 
 def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:

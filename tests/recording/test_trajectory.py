@@ -28,8 +28,7 @@ from quantgraph.testing import ScriptedChatModel
 THREAD = {"configurable": {"thread_id": "t"}}
 RULE = "buy when the 2-day average crosses above the 5-day average, sell when it crosses below"
 MONTH = "20250101 to 20250214"
-CODED = ["signal_generate", "signal_generate:python_repl", "signal_generate", "validate"]
-SIGNAL = ["reflection", "data_fetch", "validate", *CODED]
+SIGNAL = ["reflection", "data_fetch", "validate", "signal_generate", "validate"]
 
 
 class GraphTrajectory(TypedDict):
@@ -71,7 +70,7 @@ def steps_by_events(events):
             node = event["path"].replace("/", ":")
             if event["status"] == "paused":
                 steps += [*(calls or [node]), "__interrupt__"]
-            elif node.rpartition(":")[2] in ("data_fetch", "validate"):
+            elif node.rpartition(":")[2] in ("data_fetch", "signal_generate", "validate"):
                 steps += calls or [node]
             else:
                 steps += calls

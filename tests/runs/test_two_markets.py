@@ -41,11 +41,11 @@ def test_days_of_the_other_exchange_change_nothing(code, tmp_path):
 
 
 def test_a_name_that_begins_the_sentence_is_that_of_the_only_symbol(tmp_path):
-    said = "贵州茅台，5日均线上穿20日均线买入，下穿卖出，2024年"
+    said = "老干妈，5日均线上穿20日均线买入，下穿卖出，2024年"
     source = {"600519.SH": bars("XSHG", 2, "成交量(股)")}
     run = run_strategy(said, source=source, out=tmp_path, model="keyless")
     assert run["ended_because"] == "done"
     told = [each for each in run["understanding"]["clauses"] if each["status"] == "default"]
-    assert told == [{"words": "贵州茅台", "became": "600519.SH，数据里唯一的证券", "status": "default"}]
+    assert told == [{"words": "老干妈", "became": "600519.SH，数据里唯一的证券", "status": "default"}]
     other = run_strategy(f"{said}，胡说", source=source, out=tmp_path, model="keyless")
     assert other["ended_because"] == "needs_answer"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.sentences._describe import describe
+from quantgraph.rules import in_words
 from quantgraph.sentences._request import RequestContext, read_request
 from quantgraph.sentences.phrases._phrases import changed_request
 
@@ -63,7 +63,7 @@ def test_symbols_and_span_that_the_rule_does_not_name_are_added():
 def rule_after(message: str, rule: str = TWO_PERIODS) -> str:
     context = RequestContext(names={"大盘": "000016.SH"})
     strategy = read_request(changed_request({"strategy_desc": rule}, message, context), context).strategy
-    return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
+    return "" if strategy is None else f"{in_words(strategy.entry, 'en')} | {in_words(strategy.exit, 'en')}"
 
 
 CROSS, CROSS_OUT = "5-day average crosses above 20-day average", "5-day average crosses below 20-day average"

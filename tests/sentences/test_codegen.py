@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 from tests.sentences.cell_panels import signal_of
 
-from quantgraph.sentences._describe import Code, write_code
 from quantgraph.sentences._request import RequestContext, read_request
+from quantgraph.sentences._rules import Code, write_code
 
 Numbers = list[float | None]
 Truths = list[bool | None]

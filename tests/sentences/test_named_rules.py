@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.sentences._describe import describe
+from quantgraph.rules import in_words
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 
 REVERSION = "close < lower Bollinger band (20, 2) | close > upper Bollinger band (20, 2)"
@@ -17,7 +17,7 @@ def read(text: str) -> ParsedRequest:
 
 def rule(text: str) -> str:
     strategy = read(text).strategy
-    return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
+    return "" if strategy is None else f"{in_words(strategy.entry, 'en')} | {in_words(strategy.exit, 'en')}"
 
 
 CROSS = "5-day average crosses above 20-day average | 5-day average crosses below 20-day average"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.sentences._describe import describe
+from quantgraph.rules import in_words
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 
 
@@ -14,7 +14,7 @@ def read(text: str) -> ParsedRequest:
 
 def rule(text: str) -> str:
     strategy = read(text).strategy
-    return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
+    return "" if strategy is None else f"{in_words(strategy.entry, 'en')} | {in_words(strategy.exit, 'en')}"
 
 
 RSI_6 = "RSI(6) < 30 | RSI(6) > 70"

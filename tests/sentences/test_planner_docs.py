@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from quantgraph.sentences._describe import write_code
 from quantgraph.sentences._request import RequestContext, read_request
+from quantgraph.sentences._rules import write_code
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "keyless-planner.md"
 

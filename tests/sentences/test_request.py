@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quantgraph.errors import BadWindow
-from quantgraph.sentences._describe import describe, write_code
+from quantgraph.rules import in_words
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
+from quantgraph.sentences._rules import write_code
 
 CONTEXT = RequestContext(
     first_session="20220104",
@@ -26,7 +27,7 @@ def read(text: str) -> ParsedRequest:
 def rule(text: str) -> str:
     """The rule in words; empty without a rule."""
     strategy = read(text).strategy
-    return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
+    return "" if strategy is None else f"{in_words(strategy.entry, 'en')} | {in_words(strategy.exit, 'en')}"
 
 
 SMA = "5-day average crosses above 20-day average | 5-day average crosses below 20-day average"
@@ -479,7 +480,7 @@ def test_intent_missing_parts_and_fields(
         ("获取600519 2024年的龙虎榜数据", ("龙虎榜",)),
         ("获取600519 2024年收盘价100以上的数据", ("100", "以上")),
         ("600519 2024年市盈率15以下", ("15", "以下")),
-        ("茅台2024年收盘价", ("茅台",)),
+        ("老干妈2024年收盘价", ("老干妈",)),
         ("777777 2024年收盘价", ("777777",)),
     ],
 )
@@ -528,9 +529,9 @@ def test_unread_words_behind_a_rule_are_asked_about() -> None:
 
 
 def test_an_unknown_name_before_the_date_asks_for_the_symbol_first_and_then_goes_on() -> None:
-    asked = "茅台2024年5日均线上穿20日均线买入，下穿卖出"
+    asked = "老干妈2024年5日均线上穿20日均线买入，下穿卖出"
     assert read(asked).missing == ("symbols",)
-    assert read(asked).unparsed == ("茅台",)
+    assert read(asked).unparsed == ("老干妈",)
     assert read(f"{asked}\n600519.SH").missing == ()
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from quantgraph.sentences._describe import describe
+from quantgraph.rules import Rule, in_words, make, read_condition
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
-from quantgraph.sentences._rules import AnyOf, Bar, Compare, Cross, Not, Number, Rsi, TradingRule, opposite
+from quantgraph.sentences._rules import opposite
 
 MACD = "DIF crosses above DEA | DIF crosses below DEA"
 SMA = "5-day average crosses above 20-day average | 5-day average crosses below 20-day average"
@@ -19,7 +19,7 @@ def read(text: str) -> ParsedRequest:
 
 def rule(text: str) -> str:
     strategy = read(text).strategy
-    return "" if strategy is None else f"{describe(strategy.entry, 'en')} | {describe(strategy.exit, 'en')}"
+    return "" if strategy is None else f"{in_words(strategy.entry, 'en')} | {in_words(strategy.exit, 'en')}"
 
 
 READ = {
@@ -98,9 +98,8 @@ def test_a_contradictory_rule_is_asked_about(sentence: str, word: str) -> None:
 
 
 def test_the_opposite_of_two_levels_of_one_value_is_where_they_do_not_hold() -> None:
-    low, high = Number(value=30.0), Number(value=70.0)
-    ends = AnyOf(parts=(Compare(left=Rsi(), op="<", right=low), Compare(left=Rsi(), op=">", right=high)))
-    assert opposite(ends) == Not(part=ends)
+    ends = read_condition("rsi(14) < 30 or rsi(14) > 70")
+    assert opposite(ends) == make("not", ends)
 
 
 @pytest.mark.parametrize("name", ["990030.SH", "合成30"])
@@ -134,15 +133,9 @@ def test_a_look_back_right_behind_a_code_leaves_the_code_alone(ahead: str) -> No
 )
 def test_an_oscillator_that_moves_through_a_level_is_an_event(text: str) -> None:
     rule = read_request(f"600519.SH {text}，2025年", RequestContext()).strategy
-    assert rule == TradingRule(
-        entry=Cross(left=Rsi(), direction="up", right=Number(value=30.0)),
-        exit=Cross(left=Rsi(), direction="down", right=Number(value=70.0)),
-    )
+    assert rule == Rule.read("cross_up(rsi(14), 30)", "cross_down(rsi(14), 70)")
 
 
 def test_a_price_or_a_return_that_breaks_a_level_stays_a_state() -> None:
     rule = read_request("600519.SH 股价突破1500买入，跌破1400卖出，2025年", RequestContext()).strategy
-    assert rule == TradingRule(
-        entry=Compare(left=Bar(), op=">", right=Number(value=1500.0)),
-        exit=Compare(left=Bar(), op="<", right=Number(value=1400.0)),
-    )
+    assert rule == Rule.read("close > 1500", "close < 1400")

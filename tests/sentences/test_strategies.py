@@ -15,9 +15,10 @@ import pytest
 from tests.sentences.cell_panels import signal_of
 
 from quantgraph.data import MarketDataSource, open_source
-from quantgraph.sentences._describe import describe, write_code
+from quantgraph.rules import in_words
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences._roles import watched_of
+from quantgraph.sentences._rules import write_code
 from quantgraph.sentences._text import normalise
 from quantgraph.subgraphs.signal._source_facts import names_of
 
@@ -330,15 +331,15 @@ SPANS = {
 """Several spans: one is asked for."""
 
 ASKS: dict[str, str] = {
-    "08 turtle": "海龟", "09 turtle-en": "Turtle", "10 grid": "每跌", "11 pairs": "spread", "12 dip": "dip", "13 dip2": "drops",
-    "17 typos": "averge", "20 several": "策略二", "23 short": "cover", "25 ma3": "多头", "27 nextday": "连续", "30 exclude": "剔除银行股",
-    "31 macd-red": "MACD红柱", "32 vwap": "VWAP", "36 open": "高开", "37 ma-up": "向上", "38 zhangting": "涨停", "39 lowercase": "low PE",
-    "40 rsi-default": "moutai", "l6-a": "55-day high", "l6-b": "55-day closing high", "r6": "买入的是 600519.SH，卖出的是 601318.SH",
+    "08 turtle": "海龟", "09 turtle-en": "Turtle", "10 grid": "每跌", "11 pairs": "spread", "12 dip": "dip", "13 dip2": "recovers",
+    "17 typos": "averge", "20 several": "策略二", "23 short": "cover", "25 ma3": "多头", "30 exclude": "剔除银行股",
+    "31 macd-red": "MACD红柱", "32 vwap": "VWAP", "36 open": "高开", "37 ma-up": "向上", "38 zhangting": "次日", "39 lowercase": "low PE",
+    "40 rsi-default": "rsi", "l6-b": "55-day closing high", "r6": "买入的是 600519.SH，卖出的是 601318.SH",
     "r15": "600519.SH; 601318.SH", "r16": "buy the top 10", "r17": "买入的是 601398.SH，卖出的是 601288.SH", "r18": "600519.SH vs 000016.SH",
-    "r19": "相对 000016.SH", "r20": "20250630", "h1": "Don't", "h5": "连续", "h7": "volatility", "h15": "rises", "h17": "放大", "h19": "放量",
-    "h23": "by 3%", "h25": "不要在5月", "h27": "茅台", "h29": "hull", "h31": "开盘价", "h33": "higher", "h37": "同时上穿", "h39": "3 months",
-    "s7": "first", "s9": "tomorrow", "s11": "for 3 days", "s17": "5周均线", "s19": "5分钟", "s21": "波动率", "s23": "先选", "s25": "long",
-    "s29": "训练", "s31": "多头", "s33": "零轴上方", "s35": "20日最高收盘价", "s37": "除了 600519.SH", "s41": "RSI(14,30,70)",
+    "r19": "相对 000016.SH", "r20": "20250630", "h1": "Don't", "h5": "连续", "h7": "volatility", "h17": "放大", "h19": "放量",
+    "h23": "below", "h25": "不要在5月", "h27": "买入", "h29": "hull", "h31": "开盘价", "h33": "higher", "h37": "同时上穿", "h39": "3 months",
+    "s7": "first", "s9": "tomorrow", "s17": "5周均线", "s19": "5分钟", "s21": "波动率", "s23": "先选", "s25": "long",
+    "s29": "训练", "s31": "多头", "s35": "20日最高收盘价", "s37": "除了 600519.SH", "s41": "RSI(14,30,70)",
     "s43": "一次", "s45": "连续放大", "s47": "averaging", "s49": "unless", "t5": "持有到死叉", "t7": "布林带", "t13": "5日均线上穿5日均线",
     "t15": "RSI低于130", "u7": "除了3月",
 }  # fmt: skip
@@ -346,6 +347,15 @@ ASKS: dict[str, str] = {
 
 MARKET = {"s39": "5-day average crosses above 20-day average and (index 000016.SH: close > 20-day average)"}
 """Entries with a condition on the market, which is an index of the source; ``test_market.py`` computes such signals."""
+
+WORDED = {
+    "27 nextday": "streak(close > ago(close, 1), 3) | streak(close < ago(close, 1), 3)",
+    "l6-a": "close > ago(highest(high, 55), 1) | close < ago(lowest(low, 20), 1)",
+    "h15": "change(close, 1) > 0.03 | change(close, 1) < -0.03",
+    "s11": "streak(rsi(14) < 30, 3) | rsi(14) > 70",
+    "s33": "cross_up(dif(12, 26), dea(12, 26, 9)) and dif(12, 26) > 0 and dea(12, 26, 9) > 0 | cross_down(dif(12, 26), dea(12, 26, 9))",
+}
+"""Entry and exit of sentences in everyday words; ``test_everyday_words.py`` has more of them."""
 
 REFUSED = {"28 AAPL": "AAPL", "35 2023": "20231231", "t9": "20250631", "t11": "20221120"}
 """Read whole, and refused or cut by the host: a stock or a time that the data do not have, a day that does not exist."""
@@ -386,7 +396,7 @@ def read(
 
 
 def test_the_table_has_every_sentence_once(rows: dict[str, dict[str, str]]) -> None:
-    listed = [*TRADES, *WITHOUT, *PLANNED, *SPANS, *ASKS, *MARKET, *REFUSED]
+    listed = [*TRADES, *WITHOUT, *PLANNED, *SPANS, *ASKS, *MARKET, *WORDED, *REFUSED]
     assert sorted(listed) == sorted(rows)
     assert len(rows) == 129
 
@@ -440,7 +450,15 @@ def test_a_condition_on_the_market_is_read_beside_the_rule(
     request = read(name)
     assert (request.missing, request.unparsed) == ((), ())
     assert request.strategy is not None
-    assert describe(request.strategy.entry, "en") == MARKET[name]
+    assert in_words(request.strategy.entry, "en") == MARKET[name]
+
+
+@pytest.mark.parametrize("name", WORDED)
+def test_everyday_words_are_read_whole(read: Callable[..., ParsedRequest], name: str) -> None:
+    request = read(name)
+    assert (request.missing, request.unparsed) == ((), ())
+    assert request.strategy is not None
+    assert " | ".join(request.strategy.expressions) == WORDED[name]
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -438,27 +438,27 @@ A fault is documented by the function of its name in :mod:`quantgraph.testing._f
 
 
 def misbehaving_in(role: Role, model: str | BaseChatModel) -> dict[Role, BaseChatModel]:
-    """Models by role for ``create_signal_subgraph(model=...)``: one misbehaves, the others are keyless.
+    """Models by role for ``create_signal_subgraph(model=...)``: one, by name or itself, misbehaves.
 
-    Parameters
-    ----------
-    role
-        Role of the misbehaving model.
-    model
-        A name in :data:`MISBEHAVING`, or a chat model.
-
-    Raises
-    ------
-    BadOption
-        If the role or the model is unknown.
-
-    Examples
-    --------
-    >>> models = misbehaving_in("validation", "prose")
-    >>> models["validation"].model_name, models["reflection"].name
-    ('prose', 'keyless planner')
+    The others are keyless; ``BadOption`` if the role or the name is unknown.
     """
     if isinstance(model, str) and model not in MISBEHAVING:
         raise BadOption(f"model={model!r}; valid are {', '.join(MISBEHAVING)}", parameter="model")
     misbehaving = MISBEHAVING[model]() if isinstance(model, str) else model
-    return {**{each: KeylessPlanner() for each in ROLES}, check_role(role): misbehaving}
+    models: dict[Role, BaseChatModel] = {each: KeylessPlanner() for each in ROLES}
+    if role == "signal_generate":  # a rule that was read as trees is put to no model
+        models["reflection"] = FaultyChatModel(lambda context: in_free_code(context.correct.text))
+    return {**models, check_role(role): misbehaving}
+
+
+def in_free_code(reply: str) -> str:
+    """A reading whose conditions are left to free code."""
+    found = re.search(r"```json\n(.*)\n```", reply, re.DOTALL)
+    read = json.loads(found[1] if found else reply)
+    params = read["user_intent"]["params"]
+    for clause in params.get("clauses", ()):
+        if "rule" in clause:
+            clause |= {"code": clause["quote"], "part": clause.pop("name")}
+            del clause["rule"]
+    params |= {"entry": "", "exit": ""}
+    return json.dumps(read, ensure_ascii=False)

@@ -9,12 +9,12 @@ from typing import Any
 
 from quantgraph._util.texts import Language, say, simplified
 from quantgraph.errors import BadWindow
+from quantgraph.rules import in_words
 from quantgraph.sentences import (
     Missing,
     ParsedRequest,
     RequestContext,
     clean_words,
-    describe,
     malformed_dates,
     normalise,
     read_request,
@@ -158,7 +158,7 @@ def rule_text(request: ParsedRequest) -> str:
     rule = request.strategy
     if rule is None:
         return ""
-    entry, exit_ = describe(rule.entry, request.language), describe(rule.exit, request.language)
+    entry, exit_ = in_words(rule.entry, request.language), in_words(rule.exit, request.language)
     return say(request.language, zh=f"买入：{entry}；卖出：{exit_}", en=f"buy: {entry}; sell: {exit_}")
 
 
@@ -300,15 +300,29 @@ def _understood(request: ParsedRequest, text: str) -> dict[str, Any]:
         }
         for note in request.clauses
     ]
+    rules = _rule_clauses(request, text)
     return {
         "watch": "" if watch == trade and not request.reads_index else watch,
         "trade": "" if trade == whole else trade,
         "windows": [list(span) for span in request.windows],
-        "entry": request.entry,
-        "exit": request.exit,
+        "entry": "entry" if rules else request.entry,
+        "exit": "exit" if len(rules) > 1 else "" if rules else request.exit,
         "plan": {key: value for key, value in request.plan.items() if key not in not_done},
-        "clauses": [*settled, *open_],
+        "clauses": [*rules, *settled, *open_],
     }
+
+
+def _rule_clauses(request: ParsedRequest, text: str) -> list[dict[str, Any]]:
+    """Entry and exit as conditions of the rule language, in the person's words."""
+    if request.strategy is None:
+        return []
+    entry, leave = write_code(request.strategy, request.watched).rule.expressions
+    sides = {"entry": (request.entry, entry), "exit": (request.exit, leave)}
+    return [
+        {"name": name, "quote": _as_written(words, text), "rule": rule}
+        for name, (words, rule) in sides.items()
+        if rule != "never()"
+    ]
 
 
 def _needs_answer(request: ParsedRequest) -> bool:

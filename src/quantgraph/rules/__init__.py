@@ -15,9 +15,18 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.rules._code import short_name
     from quantgraph.rules._parse import read_condition
+    from quantgraph.rules._published import published
     from quantgraph.rules._registry import ROWS, UNITS, Row
     from quantgraph.rules._rule import Rule, RuleEvaluator, rule_of_cells, trials_of
-    from quantgraph.rules._tree import Node, expression, lookback, make, number, number_text
+    from quantgraph.rules._tree import (
+        Node,
+        expression,
+        language_of_rules,
+        lookback,
+        make,
+        number,
+        number_text,
+    )
     from quantgraph.rules._words import in_words
 
 __all__ = [
@@ -29,10 +38,12 @@ __all__ = [
     "RuleEvaluator",
     "expression",
     "in_words",
+    "language_of_rules",
     "lookback",
     "make",
     "number",
     "number_text",
+    "published",
     "read_condition",
     "rule_of_cells",
     "short_name",

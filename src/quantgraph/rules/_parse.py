@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from quantgraph._util.packages import parse_code
@@ -39,8 +40,10 @@ _SIGNS = {
 """Signs of other languages, by a regular expression, and what is written here."""
 
 
-def read_condition(text: str, name: str = "rule") -> Node:
+def read_condition(text: str, name: str = "rule", parts: Mapping[str, Node] = MappingProxyType({})) -> Node:
     """Read a condition, such as ``cross_up(sma(close, 5), sma(close, 20))``; ``name`` is what errors call it.
+
+    ``parts`` are conditions that it may name.
 
     Raises
     ------
@@ -58,7 +61,7 @@ def read_condition(text: str, name: str = "rule") -> Node:
     if len(tree) != 1 or not isinstance(tree[0], ast.Expr):
         raise BadOption(f"{name}: {text:.60} is no single expression", parameter=name)
     try:
-        found = _Reader(name).node(tree[0].value)
+        found = _Reader(name, parts).node(tree[0].value)
     except RecursionError:
         raise BadOption(f"{name}: it is nested too deeply", parameter=name) from None
     if found.unit != "truth":
@@ -68,14 +71,14 @@ def read_condition(text: str, name: str = "rule") -> Node:
 
 
 class _Reader:
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, parts: Mapping[str, Node]) -> None:
+        self.name, self.parts = name, parts
 
     def refuse(self, at: ast.AST, message: str) -> BadOption:
         column = getattr(at, "col_offset", 0)
         return BadOption(f"{self.name}: {message} (column {max(1, column)})", parameter=self.name)
 
-    def node(self, at: ast.expr) -> Node:  # noqa: C901 - one case a form
+    def node(self, at: ast.expr) -> Node:  # noqa: C901, PLR0911 - one case a form
         """Read one piece."""
         match at:
             case ast.Constant(value=bool() | str() | bytes() | None | complex()):
@@ -94,6 +97,8 @@ class _Reader:
                 )
             case ast.Compare():
                 return self.comparison(at)
+            case ast.Name(id=name) if name in self.parts:
+                return self.parts[name]
             case ast.Name(id=name):
                 if name in ROWS and ROWS[name].params:
                     raise self.refuse(at, f"{name} is written {signature(ROWS[name])}")

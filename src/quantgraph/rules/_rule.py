@@ -15,7 +15,7 @@ from quantgraph._util.texts import Language
 from quantgraph.audit.causality import BuiltTrials, CodeTrials, SessionsProved
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.rules import _formulas
-from quantgraph.rules._code import lines_of, write_cell
+from quantgraph.rules._code import lines_of, short_name, write_cell
 from quantgraph.rules._parse import read_condition
 from quantgraph.rules._registry import ROWS
 from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
@@ -59,6 +59,13 @@ class Rule:
         return expression(self.entry), expression(self.exit)
 
     @property
+    def name(self) -> str:
+        """A name for its signal; the exit is in it unless it is the entry's cross the other way."""
+        crosses = {self.entry.name, self.exit.name} == {"cross_up", "cross_down"}
+        is_back = self.exit.name == "never" or (crosses and self.entry.args == self.exit.args)
+        return short_name(self.entry) + ("" if is_back else f"_exit_{short_name(self.exit, 40)}")
+
+    @property
     def hash(self) -> str:
         """What identifies the rule, however it was spelt."""
         return tree_hash(self.entry, self.exit)
@@ -82,6 +89,12 @@ class Rule:
     def indices(self) -> tuple[str, ...]:
         """Codes of indices that it reads."""
         return self._codes("index")
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """Names of the fields of the data that it reads."""
+        rows = [ROWS[each.name] for each in walk(self.entry, self.exit) if each.name in ROWS]
+        return frozenset(name for row in rows for name in (row.inputs if row.formula else (row.name,)))
 
     def words(self, language: Language) -> tuple[str, str]:
         """When it buys and when it sells, in words."""

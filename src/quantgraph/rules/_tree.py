@@ -119,6 +119,13 @@ def signature(row: Row) -> str:
     return f"{row.name}({', '.join(params)})"
 
 
+def language_of_rules() -> str:
+    """All that stands in an expression, for a prompt: fields, and the nodes with their parameters."""
+    fields = " ".join(row.name for row in ROWS.values() if not row.formula)
+    nodes = " ".join(signature(row).replace(", ", ",") for row in ROWS.values() if row.formula)
+    return f"{fields}; {nodes}; + - * / > >= < <= == != and or not"
+
+
 def walk(*nodes: Node) -> Iterator[Node]:
     """All nodes of trees, each as often as it is there."""
     for node in nodes:

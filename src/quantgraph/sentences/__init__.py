@@ -1,8 +1,7 @@
 """A trading sentence read by rules, in Chinese and English: dates, securities, clauses, rule tree.
 
-``read_request`` turns text into a ``ParsedRequest``: symbols, windows, a ``TradingRule``, a trade plan, and
-the words that were not understood. A rule can be described (``describe``), written as code
-(``write_code``) and evaluated under other conventions (``evaluation``), so that code and meaning can be compared.
+``read_request`` turns text into a ``ParsedRequest``: symbols, windows, a ``Rule`` of the rule language, a
+trade plan, and the words that were not understood. ``write_code`` writes the rule as a cell.
 
 To add a phrase: a row in the lexicon of the module for its kind, and sentences in the tests.
 """
@@ -16,26 +15,21 @@ from quantgraph._util.lazy_names import lazy_names
 if TYPE_CHECKING:
     from quantgraph.sentences._clauses import PLAN_KEYS, ClauseNote
     from quantgraph.sentences._dates import malformed_dates, without_dates
-    from quantgraph.sentences._describe import describe, write_code
     from quantgraph.sentences._periods import EARLIEST
     from quantgraph.sentences._request import Missing, ParsedRequest, RequestContext, read_request
     from quantgraph.sentences._roles import watched_of
-    from quantgraph.sentences._rules import Number, TradingRule
+    from quantgraph.sentences._rules import Watched, write_code
     from quantgraph.sentences._text import clean_words, normalise, without_names
-    from quantgraph.sentences._trees import Watched
 
 __all__ = [
     "EARLIEST",
     "PLAN_KEYS",
     "ClauseNote",
     "Missing",
-    "Number",
     "ParsedRequest",
     "RequestContext",
-    "TradingRule",
     "Watched",
     "clean_words",
-    "describe",
     "malformed_dates",
     "normalise",
     "read_request",

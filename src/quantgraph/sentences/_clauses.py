@@ -113,7 +113,7 @@ _ATR_BEHIND = r"\s*(?:为|是|at|of|[:=])?\s*(\d{1,9}(?:\.\d{1,9})?)\s*(?:x|倍|
 _MONEY = r"([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿|w|k|thousand|m|million)?\s*(?:元|块钱?|人民币|rmb|yuan|cny|usd|dollars)?"
 _MONEY_UNIT = r"(?:([\d,.]{1,18}|[一二两三四五六七八九十百]{1,6})\s*(万|千|百万|亿)(?:元|块钱?|人民币)?|([\d,.]{1,18})\s*()(?:元|块钱?|人民币))"
 _DAYS = r"(\d{1,9})\s*-?\s*个?\s*(?:交易)?(?:日|天|days?\b|sessions?\b)"
-_SOLD = r"(?:卖出|卖掉|平仓|离场|出场|清仓|卖)"
+_SOLD = r"(?:卖出|卖掉|平仓|离场|出场|清仓|走人|卖)"
 
 
 def _percent(match: re.Match[str]) -> float | None:
@@ -131,6 +131,14 @@ def _ranges(match: re.Match[str]) -> PlanValue | None:
 def _days(match: re.Match[str]) -> int | None:
     found = next((group for group in match.groups() if group is not None), None)
     return None if found is None else int(found)
+
+
+def _days_to_sale(match: re.Match[str]) -> int | None:
+    """*sell below the 10-day low or after 30 days*; None if the clause does not sell."""
+    actions = re.findall(
+        r"\b(buy|grab|sell|exit|get out|bail|dump)\b", match.string[: match.start()], re.IGNORECASE
+    )
+    return int(match[1]) if actions and actions[-1].lower() not in ("buy", "grab") else None
 
 
 def _share(match: re.Match[str]) -> PlanValue | None:
@@ -193,7 +201,8 @@ _ROWS: tuple[_Row, ...] = (
     ("stop", "stop_loss", "atr", rf"(?<!移动)(?<!跟踪)(?<!追踪)(?<!trailing )(?:止损|stop(?:[\s-]?loss)?){_ATR_BEHIND}", _ranges),
     ("trailing", "trailing_stop", "atr", rf"{_ATR}(?:trailing\s+stop(?:[\s-]?loss)?|(?:移动|跟踪|追踪)止损)", _ranges),
     ("stop", "stop_loss", "atr", rf"{_ATR}(?:止损|stop(?:[\s-]?loss)?)", _ranges),
-    ("trailing", "trailing_stop", "% 止损 止盈 trail", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}", _percent),
+    ("trailing", "trailing_stop", "止损 止盈 trail 回撤 回落", rf"(?:{_TRAIL}){_IS}{_P}|{_P}\s*(?:的)?(?:{_TRAIL})|从?最?高[点价位]?(?:回撤|回落){_IS}(?:超过|达到?)?\s*{_P}|\btrail(?:\s+(?:it|by))*\s+{_P}"
+     rf"|(?<![\w一-鿿])(?:回撤|回落)(?:超过|达到?)?\s*{_P}\s*(?:时|就|则)?\s*(?:的)?止[损盈]", _percent),
     ("trailing", "trailing_stop", "止损 止盈 回撤 trail", _TRAIL, _NONE),
     ("stop", "stop_loss", "%", rf"(?:{_STOP}){_IS}{_P}|(?:(?:跌破|低于|跌至)(?:买入价格?|买价|成本价?|成本线)(?:的|下方)?|浮?亏损?|下跌|跌)?(?:超过|达到?|到)?\s*{_P}\s*(?:时|就|则|的)?\s*(?:{_STOP})"
      rf"|(?:浮亏|亏损?)(?:超过|达到?|到)?\s*{_P}(?=\s*(?:时|就|则|后)?\s*{_SOLD})|(?<=after )(?:an? )?loss of {_P}|(?<=after )(?:an? )?{_P} loss", _percent),
@@ -201,9 +210,10 @@ _ROWS: tuple[_Row, ...] = (
      rf"|(?:浮盈|盈利)(?:超过|达到?|到)?\s*{_P}(?=\s*(?:时|就|则|后)?\s*{_SOLD})|(?<=after )(?:an? )?(?:gain|profit) of {_P}", _percent),
     ("stop", "stop_loss", "止损 stop", r"(?:固定)?止损(?:线|位|点)?(?!\s*盈)|stop[\s-]?loss(?:es)?\b", _NONE),
     ("target", "take_profit", "止盈 profit tp", _TARGET, _NONE),
-    ("holding", "max_holding", "持有 hold after", rf"(?<!至少)(?<!最少)(?:买入后)?(?:最多|最长)?持有(?:期|时间)?(?:最多|最长|不超过)?{_IS}{_DAYS}(?:之?后)?"
+    ("holding", "max_holding", "持 拿 hold after max", rf"(?<!至少)(?<!最少)(?:买入后)?(?:最多|最长)?(?:持有|持股|拿[着住]?)(?:期|时间)?(?:最多|最长|不超过)?{_IS}{_DAYS}(?!\s*(?:均|线|涨|跌|新|动|收|高|低|最|内))(?:之?后)?"
      rf"|(?<!at least )\bhold(?:ing)?(?:\s+(?:it|them|period|time|each))?(?:\s+(?:for|of))?(?:\s+at most)?\s*:?\s*{_DAYS}(?:\s*(?:,\s*)?then\s+sell)?"
-     rf"|(?<=sell )after {_DAYS}|(?<=exit )after {_DAYS}|max(?:imum)?\s+holding(?:\s+(?:period|time))?(?:\s+of)?\s*:?\s*{_DAYS}", _days),
+     rf"|(?<=sell )after {_DAYS}|(?<=exit )after {_DAYS}|(?<=out )after {_DAYS}|max(?:imum)?\s+holding(?:\s+(?:period|time))?(?:\s+of)?\s*:?\s*{_DAYS}|(?<=, )max(?:imum)?\s+{_DAYS}(?=\s*(?:[,;.]|$))", _days),
+    ("holding", "max_holding", "after", rf"\bor\s+after {_DAYS}", _days_to_sale),
     ("accumulate", "accumulate", "% 加 补 add", rf"(?:之后|此后)?(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*{_P}(?:的?(?:仓位?|资金))?"
      rf"|(?:add|buy)\s+{_P}\s+(?:more\s+)?(?:of\s+(?:the\s+|my\s+)?(?:account|equity|capital)\s+)?(?:at|on|for|after|with)\s+(?:each|every|a|any)\s+(?:further\s+)?(?:rise|gain|fall|drop|dip)\s+of\s+{_P}", _read_added),
     ("accumulate", "accumulate", "% 加 补", rf"(?:之后|此后)?(?:每|再)?(?:上?涨|下?跌)(?:超过|到|了)?\s*{_P}\s*(?:时|就|则|后)?[,\s]*(?:就|则|再)*(?:加仓|加码|补仓|加|补)(?:买入?)?\s*(?:(\d{{1,9}})\s*股|{_MONEY_UNIT})", _added_units),
@@ -250,7 +260,8 @@ _JOINTS = re.compile(  # "并且设置"
     re.IGNORECASE,
 )
 _SELLS_BEFORE = re.compile(  # "sell it when "
-    r"(?:\b(?:sell|exit|close)(?:\s+(?:it|them))?\s+(?:(?:when|if|at|on|with)\s+)*)$", re.IGNORECASE
+    r"(?:\b(?:sell|exit|close|get\s+out|dump)(?:\s+(?:it|them))?\s+(?:(?:when|if|at|on|with)\s+)*)$",
+    re.IGNORECASE,
 )
 _SELLS_BEHIND = re.compile(rf"\s*(?:时|就|则|后|再)*\s*{_SOLD}(?!\s*(?:\d|其|所))")  # "时卖出"
 _BOUNDARY = re.compile(r"(?:^|[,;:。.、\n\x1f])\s*$")  # "MA5上穿MA20,"

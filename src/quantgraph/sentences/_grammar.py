@@ -1,10 +1,7 @@
 """Parse tokens into values and clauses, every way they can be read; accept exactly one meaning.
 
-The parsers are generators of ``(value, next place)``. The grammar tries all of them and accepts a sentence
-only if it has exactly one meaning.
-
-The parser yields every parse. Words that a sentence leaves out (``下穿卖出``) are None here;
-:mod:`.meaning` completes them.
+The parsers are generators of ``(value, next place)`` and yield every parse; a sentence is accepted only if it
+has exactly one meaning. Words that it leaves out (``下穿卖出``) are None here; :mod:`.meaning` completes them.
 """
 
 from __future__ import annotations
@@ -14,21 +11,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from quantgraph.rules import Node, make, number
 from quantgraph.sentences._rules import (
-    Average,
-    Band,
-    Bar,
-    Extreme,
-    Indicator,
-    Kdj,
-    Macd,
-    Return,
-    Rsi,
-    Scaled,
-    Side,
-    Value,
+    AVERAGES,
+    BANDS,
+    CLOSE,
+    KDJ_LINES,
+    MACD_LINES,
+    VOLUME,
+    average,
+    extreme,
+    is_extreme,
 )
 from quantgraph.sentences._text import Token
+
+Side = Literal["upper", "middle", "lower"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,40 +43,28 @@ class BandSide:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Falling:
-    """A fall over ``period`` sessions as a positive number."""
-
-    period: int
-
-
-@dataclass(frozen=True, kw_only=True)
 class Group:
     """An indicator with two lines, without its line: MACD, KDJ, or Bollinger."""
 
-    left: Macd | Kdj | Band
-    right: Macd | Kdj | Band
-
-
-@dataclass(frozen=True, kw_only=True)
-class Histogram:
-    """The MACD histogram, which has the sign of ``dif - dea``."""
-
-    lines: Group
+    left: Node
+    right: Node
 
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A number with its unit: ``plain``, ``percent``, ``yi`` (a hundred million), ``zero`` (an axis), ``hands``."""
+    """A number with its unit: ``plain``, ``percent``, ``yi`` (a hundred million), ``zero`` (an axis), ``hands``.
+
+    The zero of a ``sign`` is for values that have one, the level of a ``zone`` for RSI.
+    """
 
     value: float
     unit: str
 
 
-Operand = Value | Bare | BandSide | Falling | Group | Histogram | Level
+Operand = Node | Bare | BandSide | Group | Level
 OperandParse = tuple[Operand, int]
 
-_AVERAGES: dict[str, Literal["sma", "ema"]] = {"MA": "sma", "EMA": "ema"}
-_KDJ_PARTS: dict[str, Literal["k", "d", "j"]] = {"K": "k", "D": "d", "J": "j"}
+_AVERAGES = {"MA": "sma", "EMA": "ema"}
 
 
 def kind_at(tokens: Sequence[Token], at: int) -> str:
@@ -109,27 +94,27 @@ def _all_whole(numbers: list[float]) -> bool:
     return all(number == int(number) and number >= 1 for number in numbers)
 
 
-def averages(tokens: Sequence[Token], at: int) -> Iterator[tuple[Average, int]]:
+def averages(tokens: Sequence[Token], at: int) -> Iterator[tuple[Node, int]]:
     """``20日均线``, ``EMA12``, ``SMA(5)``, ``5日均量``, ``20-day volume average``."""
     here, then = kind_at(tokens, at), kind_at(tokens, at + 1)
     if here in ("DAYS", "NUM") and (days := _whole(tokens[at])) is not None:
         if then in _AVERAGES:
-            yield Average(kind=_AVERAGES[then], period=days), at + 2
+            yield average(days, _AVERAGES[then]), at + 2
         elif then == "LINE" and here == "DAYS":
-            yield Average(period=days), at + 2
+            yield average(days), at + 2
         elif then == "VOLAVG":
-            yield Average(period=days, field="vol"), at + 2
+            yield average(days, of=VOLUME), at + 2
         elif then == "VOL" and kind_at(tokens, at + 2) in _AVERAGES:
-            yield Average(kind=_AVERAGES[kind_at(tokens, at + 2)], period=days, field="vol"), at + 3
+            yield average(days, _AVERAGES[kind_at(tokens, at + 2)], VOLUME), at + 3
     if here in _AVERAGES:
         if then in ("NUM", "DAYS") and (days := _whole(tokens[at + 1])) is not None:
-            yield Average(kind=_AVERAGES[here], period=days), at + 2
+            yield average(days, _AVERAGES[here]), at + 2
         numbers, end = params_at(tokens, at + 1)
         if len(numbers) == 1 and _all_whole(numbers):
-            yield Average(kind=_AVERAGES[here], period=int(numbers[0])), end
+            yield average(numbers[0], _AVERAGES[here]), end
 
 
-def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Average], int]]:
+def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Node, Node], int]]:
     """Two averages named together: ``5日和20日均线``, ``50/200 SMA``, ``MA5与MA20``, ``SMA(5,20)``."""
     joins = ("AND", "SLASH")
     for first, middle in averages(tokens, at):
@@ -140,54 +125,50 @@ def pairs(tokens: Sequence[Token], at: int) -> Iterator[tuple[tuple[Average, Ave
         joined = kind_at(tokens, at + 1) in (*joins, "SEP")
         if joined or kind_at(tokens, at) == "DAYS":
             for second, end in averages(tokens, at + 1 + joined):
-                yield (Average(kind=second.kind, period=days, field=second.field), second), end
+                yield (average(days, second.name, second.operands[0]), second), end
     if kind_at(tokens, at) in ("MA", "EMA"):
         kind = _AVERAGES[kind_at(tokens, at)]
         numbers, end = params_at(tokens, at + 1)
         if not numbers and kind_at(tokens, at + 1) == "NUM" and kind_at(tokens, at + 2) in joins:
-            numbers, end = (
-                [tokens[at + 1].value, tokens[at + 3].value if at + 3 < len(tokens) else 0.0],
-                at + 4,
-            )
+            numbers, end = [token.value for token in tokens[at + 1 : at + 4 : 2]], at + 4
         if len(numbers) == 2 and _all_whole(numbers):
-            first, second = (Average(kind=kind, period=int(number)) for number in numbers)
+            first, second = (average(days, kind) for days in numbers)
             yield (first, second), end
 
 
 def _scaled(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     if kind_at(tokens, at) == "TIMES":
         for value, end in averages(tokens, at + 1):
-            yield Scaled(factor=tokens[at].value, value=value), end
+            yield make("mul", number(tokens[at].value), value), end
     for value, end in averages(tokens, at):
         if kind_at(tokens, end) == "TIMES":
-            yield Scaled(factor=tokens[end].value, value=value), end + 1
+            yield make("mul", number(tokens[end].value), value), end + 1
 
 
 def _of_bar(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     if kind_at(tokens, at) == "PRICE":
-        yield Bar(field="close"), at + 1
+        yield CLOSE, at + 1
         for value, end in averages(tokens, at + 1):
-            if value.field == "close":
+            if value.operands[0] == CLOSE:
                 yield value, end
     if kind_at(tokens, at) == "VOL":
-        yield Bar(field="vol"), at + 1
+        yield VOLUME, at + 1
         for value, end in averages(tokens, at + 1):
-            yield Average(kind=value.kind, period=value.period, field="vol"), end
+            yield make(value.name, VOLUME, value.args[1]), end
 
 
 def _rsi(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
-    if kind_at(tokens, at) in ("DAYS", "NUM") and kind_at(tokens, at + 1) == "RSI":
-        days = _whole(tokens[at])
-        if days is not None and days >= 2:
-            yield Rsi(period=days), at + 2
+    ahead = kind_at(tokens, at) in ("DAYS", "NUM") and (_whole(tokens[at]) or 0) >= 2
+    if ahead and kind_at(tokens, at + 1) == "RSI":
+        yield make("rsi", tokens[at].value), at + 2
     if kind_at(tokens, at) != "RSI":
         return
-    yield Rsi(), at + 1
+    yield make("rsi"), at + 1
     numbers, end = params_at(tokens, at + 1)
     if not numbers and kind_at(tokens, at + 1) in ("NUM", "DAYS"):
         numbers, end = [tokens[at + 1].value], at + 2
     if len(numbers) == 1 and _all_whole(numbers) and numbers[0] >= 2:
-        yield Rsi(period=int(numbers[0])), end
+        yield make("rsi", numbers[0]), end
 
 
 def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
@@ -197,15 +178,13 @@ def _group(tokens: Sequence[Token], at: int) -> Iterator[tuple[Group, int]]:
     numbers, end = params_at(tokens, at + 1)
     if end < 0 or (numbers and (len(numbers) != 3 or not _all_whole(numbers))):
         return
-    a, b, c = (
-        (int(number) for number in numbers) if numbers else ((12, 26, 9) if name == "MACD" else (9, 3, 3))
-    )
-    if name == "MACD" and a != b:
-        dif, dea = (Macd(part=part, fast=a, slow=b, signal=c) for part in ("dif", "dea"))
-        yield Group(left=dif, right=dea), end
+    if name == "MACD" and (not numbers or numbers[0] != numbers[1]):
+        yield Group(left=make("dif", *numbers[:2]), right=make("dea", *numbers)), end
     if name == "KDJ":
-        k, d = (Kdj(part=part, period=a, smooth_k=b, smooth_d=c) for part in ("k", "d"))
-        yield Group(left=k, right=d), end
+        yield Group(left=make("kdj_k", *numbers[:2]), right=make("kdj_d", *numbers)), end
+
+
+_LINE_KINDS = {"K": "kdj_k", "D": "kdj_d", "J": "kdj_j", "DIF": "dif", "LINE": "dif", "DEA": "dea"}
 
 
 def _of_group(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
@@ -213,22 +192,13 @@ def _of_group(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     for group, end in _group(tokens, at):
         yield group, end
         behind = kind_at(tokens, end)
-        if isinstance(group.left, Kdj) and behind in ("K", "D", "J"):
-            left = group.left
-            yield _kdj(behind, left.period, left.smooth_k, left.smooth_d), end + 1
-        if isinstance(group.left, Macd) and behind in ("DIF", "DEA", "LINE"):
-            yield (group.right if behind == "DEA" else group.left), end + 1
-        if isinstance(group.left, Macd) and behind == "HIST":
-            yield Histogram(lines=group), end + 1
+        if group.left.name == "dif" and behind == "HIST":
+            yield make("macd", *group.right.args), end + 1
+        elif (line := _LINE_KINDS.get(behind, "")) and (line in MACD_LINES) == (group.left.name == "dif"):
+            yield make(line, *group.right.args[: 2 if line in ("kdj_k", "dif") else 3]), end + 1
     here = kind_at(tokens, at)
-    if here in ("K", "D", "J"):
-        yield _kdj(here, 9, 3, 3), at + 1
-    if here in ("DIF", "DEA"):
-        yield Macd(part="dif" if here == "DIF" else "dea"), at + 1
-
-
-def _kdj(line: str, period: int, smooth_k: int, smooth_d: int) -> Kdj:
-    return Kdj(part=_KDJ_PARTS[line], period=period, smooth_k=smooth_k, smooth_d=smooth_d)
+    if here in _LINE_KINDS and here != "LINE":
+        yield make(_LINE_KINDS[here]), at + 1
 
 
 _SIDES: dict[str, Side] = {"UPPER": "upper", "MIDDLE": "middle", "LOWER": "lower"}
@@ -254,6 +224,19 @@ def band_words(tokens: Sequence[Token], at: int) -> tuple[Side | None, bool, lis
     return side, named, numbers, at
 
 
+def upper_band(numbers: Sequence[float]) -> Node | None:
+    """The upper Bollinger band of a period and a width, as far as they are named; None if they are not possible."""
+    period, width = (*numbers, *(20.0, 2.0)[len(numbers) :])[:2]
+    if len(numbers) > 2 or period != int(period) or period < 2 or width <= 0:
+        return None
+    return make("boll_upper", period, width)
+
+
+def band_side(side: Side, band: Node) -> Node:
+    """A side of Bollinger bands: the average in their middle, or an outer one."""
+    return make("sma", CLOSE, band.args[0]) if side == "middle" else make(f"boll_{side}", *band.args)
+
+
 def _band(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """Bollinger, side and parameters in any order; a side alone is a :class:`BandSide`."""
     side, named, numbers, end = band_words(tokens, at)
@@ -261,40 +244,34 @@ def _band(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
         return
     if side and not named and not numbers:
         yield BandSide(side=side), end
-    period = numbers[0] if numbers else 20.0
-    width = numbers[1] if len(numbers) == 2 else 2.0
-    if not named or len(numbers) > 2 or period != int(period) or period < 2 or width <= 0:
+    if not named or (upper := upper_band(numbers)) is None:
         return
-    upper = Band(side="upper", period=int(period), width=width)
     if side:
-        yield replace(upper, side=side), end
+        yield band_side(side, upper), end
     else:
-        yield Group(left=upper, right=replace(upper, side="lower")), end
+        yield Group(left=upper, right=band_side("lower", upper)), end
 
 
 def _over_days(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """Returns, falls and extremes, which need a number of days; bare momentum is of 20 days."""
     if kind_at(tokens, at) == "MOMENTUM":
-        yield Return(), at + 1
+        yield make("change", CLOSE, 20.0), at + 1
     for days_at, word_at in ((at, at + 1), (at + 1, at)):
-        if kind_at(tokens, days_at) != "DAYS":
+        if kind_at(tokens, days_at) != "DAYS" or (days := _whole(tokens[days_at])) is None:
             continue
-        days = _whole(tokens[days_at])
         word = kind_at(tokens, word_at)
-        if days is None:
-            continue
         if word in ("RETURN", "MOMENTUM"):
-            yield Return(period=days), at + 2
+            yield make("change", CLOSE, float(days)), at + 2
         elif word == "LOSS":
-            yield Falling(period=days), at + 2
+            yield make("neg", make("change", CLOSE, float(days))), at + 2
         elif word in ("HIGHN", "LOWN"):
-            yield Extreme(side="high" if word == "HIGHN" else "low", period=days), at + 2
+            yield extreme("high" if word == "HIGHN" else "low", days), at + 2
 
 
 _SIZES = {"万": 1e4, "亿": 1e8, "thousand": 1e3, "m": 1e6, "k": 1e3}
 
 
-def _level(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
+def _level(tokens: Sequence[Token], at: int) -> Iterator[tuple[Level, int]]:
     units = {"NUM": "plain", "PCT": "percent", "YI": "yi", "ZERO": "zero"}
     here = kind_at(tokens, at)
     if here in units:
@@ -306,48 +283,43 @@ def _level(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
         yield Level(value=tokens[at].value * factor * shares / 100, unit="hands"), at + 1
 
 
-def _field(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
+def _by_name(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
+    """A daily indicator, or days alone."""
     here = kind_at(tokens, at)
     if here.startswith("FIELD:"):
-        yield Indicator(field=here.removeprefix("FIELD:")), at + 1
-
-
-def _bare(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
-    if kind_at(tokens, at) == "DAYS" and (days := _whole(tokens[at])) is not None:
+        yield make(here.removeprefix("FIELD:")), at + 1
+    if here == "DAYS" and (days := _whole(tokens[at])) is not None:
         yield Bare(period=days), at + 1
 
 
 def operands(tokens: Sequence[Token], at: int) -> Iterator[OperandParse]:
     """Every parse of a value that starts at a place."""
     yield from averages(tokens, at)
-    for reader in (_scaled, _of_bar, _rsi, _of_group, _band, _over_days, _level, _field, _bare):
+    for reader in (_scaled, _of_bar, _rsi, _of_group, _band, _over_days, _level, _by_name):
         yield from reader(tokens, at)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareClause:
-    """A comparison ``left word right``; None for a part that the sentence leaves out."""
+    """A comparison ``left word right``; None for a part that the sentence leaves out.
+
+    ``percent`` is how far beyond the right side (``低于60日线10%``).
+    """
 
     left: Operand | None
     word: str
     right: Operand | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class StateClause:
-    """A state of a value: positive, negative, oversold, overbought, or a change of its sign."""
-
-    left: Operand | None
-    state: str
+    percent: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class CrossClause:
-    """A golden (up) or a death (down) cross of two lines."""
+    """A golden (up) or a death (down) cross of two lines, both beyond a level if there is one."""
 
     up: bool
     left: Operand | None = None
     right: Operand | None = None
+    beyond: tuple[str, Level] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -366,28 +338,36 @@ class RankClause:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NegatedClause:
-    """The negation of a clause."""
+class NodeClause:
+    """A node of the language over the conditions of other clauses: ``not``, ``and``, ``or``, ``streak``, ``within``."""
 
-    part: Clause
-
-
-@dataclass(frozen=True, kw_only=True)
-class JoinedClause:
-    """Clauses joined by *and* or by *or*."""
-
-    word: Literal["and", "or"]
+    name: str
     parts: tuple[Clause, ...]
+    sessions: float | None = None
 
 
-Clause = CompareClause | StateClause | CrossClause | RankClause | NegatedClause | JoinedClause
+Clause = CompareClause | CrossClause | RankClause | NodeClause | Node
 Parse = tuple[Clause, int]
 Tokens = Sequence[Token]
 
 _WORDS = ("CROSS_UP", "CROSS_DOWN", "BREAK_UP", "BREAK_DOWN", "ABOVE", "BELOW", "GE", "LE")
-_TURNS = ("TURNS_UP", "TURNS_DOWN")
 _PLACES = ("前", "后", "末", "倒数")
-_STATES = ("POSITIVE", "NEGATIVE", "OVERSOLD", "OVERBOUGHT")
+_STATES = {
+    "POSITIVE": ("ABOVE", 0.0, "sign"), "NEGATIVE": ("BELOW", 0.0, "sign"),
+    "TURNS_UP": ("CROSS_UP", 0.0, "sign"), "TURNS_DOWN": ("CROSS_DOWN", 0.0, "sign"),
+    "OVERSOLD": ("BELOW", 30.0, "zone"), "OVERBOUGHT": ("ABOVE", 70.0, "zone"),
+}  # fmt: skip
+"""States of a value by the comparison that they mean."""
+
+
+_WRAPS = ("NOT", "STREAK")
+
+
+def _wrapped(clause: Clause, token: Token) -> NodeClause:
+    """A clause with *not* or *for 3 days* around it."""
+    if token.kind == "NOT":
+        return NodeClause(name="not", parts=(clause,))
+    return NodeClause(name="streak", parts=(clause,), sessions=token.value)
 
 
 def _optional(tokens: Tokens, at: int) -> Iterator[tuple[Operand | None, int]]:
@@ -397,52 +377,63 @@ def _optional(tokens: Tokens, at: int) -> Iterator[tuple[Operand | None, int]]:
 
 def _compares(tokens: Tokens, at: int) -> Iterator[Parse]:
     for left, behind in _optional(tokens, at):
-        negated = left is not None and kind_at(tokens, behind) == "NOT"
-        middle = behind + negated
-        word = kind_at(tokens, middle)
-        if word in _WORDS:
-            for right, end in _optional(tokens, middle + 1):
-                clause = CompareClause(left=left, word=word, right=right)
-                yield (NegatedClause(part=clause) if negated else clause), end
-        if word == "RANGE":
-            range_ = _range(left, tokens[middle].text)
-            if range_ is not None:
-                yield (NegatedClause(part=range_) if negated else range_), middle + 1
-        if word in _TURNS and not negated:
-            yield StateClause(left=left, state=word), middle + 1
-        if word in _STATES and not negated:
-            yield StateClause(left=left, state=word), middle + 1
-        if not negated:
-            yield from _postfix(tokens, left, middle)
+        wraps = left is not None and kind_at(tokens, behind) in _WRAPS
+        for clause, end in _of_left(tokens, left, behind + wraps):
+            yield (_wrapped(clause, tokens[behind]) if wraps else clause), end
+
+
+def _of_left(tokens: Tokens, left: Operand | None, at: int) -> Iterator[Parse]:
+    """The comparisons of a left side, from the place behind it."""
+    word = kind_at(tokens, at)
+    if word in _WORDS:
+        for right, end in _optional(tokens, at + 1):
+            clause = CompareClause(left=left, word=word, right=right)
+            yield clause, end
+            if kind_at(tokens, end) == "PCT" and word in _BEYOND:
+                yield replace(clause, percent=tokens[end].value), end + 1
+    if word == "RANGE" and (range_ := _range(left, tokens[at].text)) is not None:
+        yield range_, at + 1
+    if word in _STATES:
+        comparison, level, unit = _STATES[word]
+        yield CompareClause(left=left, word=comparison, right=Level(value=level, unit=unit)), at + 1
+    yield from _far(tokens, left, at)
+    yield from _postfix(tokens, left, at)
+
+
+_BEYOND = ("ABOVE", "BELOW", "BREAK_UP", "BREAK_DOWN")
+
+
+def _far(tokens: Tokens, left: Operand | None, at: int) -> Iterator[Parse]:
+    """``5% below the 10-day high``, *at least 5% below*; *at most* and *less than* are not read."""
+    least = {"GE": True, "ABOVE": False}.get(kind_at(tokens, at))
+    place = at if least is None else at + 1
+    word = kind_at(tokens, place + 1)
+    if kind_at(tokens, place) == "PCT" and word in ("ABOVE", "BELOW"):
+        word = {"ABOVE": "GE", "BELOW": "LE"}[word] if least else word
+        for right, end in operands(tokens, place + 2):
+            yield CompareClause(left=left, word=word, right=right, percent=tokens[place].value), end
 
 
 def _range(left: Operand | None, text: str) -> Clause | None:
     """``30到50之间``: above the lower and below the upper number, both in the same unit."""
-    numbers = [  # "30%到50%"
-        (float(number), bool(percent)) for number, percent in re.findall(r"(\d+(?:\.\d+)?)\s*(%?)", text)
-    ]
-    (low, first), (high, second) = numbers
-    if low >= high or (first and not second):
+    (low, first), (high, second) = re.findall(r"(\d+(?:\.\d+)?)\s*(%?)", text)  # "30%到50%"
+    if float(low) >= float(high) or (first and not second):
         return None
-    unit = "percent" if second else "plain"
-    return JoinedClause(
-        word="and",
-        parts=(
-            CompareClause(left=left, word="ABOVE", right=Level(value=low, unit=unit)),
-            CompareClause(left=left, word="BELOW", right=Level(value=high, unit=unit)),
-        ),
-    )
+    levels = [Level(value=float(each), unit="percent" if second else "plain") for each in (low, high)]
+    sides = zip(("ABOVE", "BELOW"), levels, strict=True)
+    parts = tuple(CompareClause(left=left, word=word, right=level) for word, level in sides)
+    return NodeClause(name="and", parts=parts)
 
 
 def _new_extremes(tokens: Tokens, at: int) -> Iterator[Parse]:
     """``60日新高``, ``makes a new 20-day high``: a breakout without a comparison."""
     for left, middle in _optional(tokens, at):
         made = kind_at(tokens, middle) == "MAKES"
-        for extreme, end in operands(tokens, middle + made):
+        for value, end in operands(tokens, middle + made):
             new = made or any("新" in token.text for token in tokens[middle:end])
-            if isinstance(extreme, Extreme) and new:
-                word = "BREAK_UP" if extreme.side == "high" else "BREAK_DOWN"
-                yield CompareClause(left=left, word=word, right=extreme), end
+            if isinstance(value, Node) and is_extreme(value) and new:
+                word = "BREAK_UP" if value.operands[0].name == "highest" else "BREAK_DOWN"
+                yield CompareClause(left=left, word=word, right=value), end
 
 
 def _postfix(tokens: Tokens, left: Operand | None, at: int) -> Iterator[Parse]:
@@ -457,30 +448,49 @@ def line_pairs(tokens: Tokens, at: int) -> Iterator[tuple[tuple[Operand, Operand
     """Two lines that may cross: two averages, the lines of MACD or KDJ, or two lines by name."""
     yield from pairs(tokens, at)
     for left, middle in operands(tokens, at):
-        if isinstance(left, Group) and isinstance(left.left, Macd | Kdj):
+        if isinstance(left, Group) and left.left.name not in BANDS:
             yield (left.left, left.right), middle
-        if isinstance(left, Macd | Kdj) and kind_at(tokens, middle) == "AND":
-            for right, end in operands(tokens, middle + 1):
-                if type(right) is type(left):
-                    yield (left, right), end
+        for lines in (MACD_LINES, KDJ_LINES):
+            if isinstance(left, Node) and left.name in lines and kind_at(tokens, middle) == "AND":
+                for right, end in operands(tokens, middle + 1):
+                    if isinstance(right, Node) and right.name in lines:
+                        yield (left, right), end
 
 
 def _crosses(tokens: Tokens, at: int) -> Iterator[Parse]:
+    for clause, end in _plain_crosses(tokens, at):
+        yield clause, end
+        if kind_at(tokens, end) in ("ABOVE", "BELOW"):  # golden cross below 20
+            for level, behind in _level(tokens, end + 1):
+                yield replace(clause, beyond=(kind_at(tokens, end), level)), behind
+    for group, middle in [*_group(tokens, at), (None, at)]:
+        for level, end in _level(tokens, middle):  # KDJ20以下金叉
+            word, cross = kind_at(tokens, end), kind_at(tokens, end + 1)
+            if word in ("POST_UP", "POST_DOWN") and cross in ("GOLDEN", "DEATH"):
+                beyond = ("ABOVE" if word == "POST_UP" else "BELOW", level)
+                left, right = (group.left, group.right) if group else (None, None)
+                yield CrossClause(up=cross == "GOLDEN", left=left, right=right, beyond=beyond), end + 2
+
+
+def _plain_crosses(tokens: Tokens, at: int) -> Iterator[tuple[CrossClause, int]]:
     here = kind_at(tokens, at)
     if here in ("GOLDEN", "DEATH"):
         yield CrossClause(up=here == "GOLDEN"), at + 1
         for (left, right), end in line_pairs(tokens, at + 1):
             yield CrossClause(up=here == "GOLDEN", left=left, right=right), end
+    for group, middle in _group(tokens, at):
+        if kind_at(tokens, middle) in ("CROSS_UP", "CROSS_DOWN") and kind_at(tokens, middle + 1) == "DEA":
+            up = kind_at(tokens, middle) == "CROSS_UP"
+            yield CrossClause(up=up, left=group.left, right=group.right), middle + 2
     for (left, right), end in line_pairs(tokens, at):
         behind = kind_at(tokens, end)
         if behind in ("GOLDEN", "DEATH"):
             yield CrossClause(up=behind == "GOLDEN", left=left, right=right), end + 1
     for one, middle in operands(tokens, at):
         behind = kind_at(tokens, middle)
-        if isinstance(one, Average) and behind in ("GOLDEN", "DEATH"):
-            for other, end in operands(tokens, middle + 1):
-                if isinstance(other, Average):
-                    yield CrossClause(up=behind == "GOLDEN", left=one, right=other), end
+        if isinstance(one, Node) and one.name in AVERAGES and behind in ("GOLDEN", "DEATH"):
+            for other, end in averages(tokens, middle + 1):
+                yield CrossClause(up=behind == "GOLDEN", left=one, right=other), end
 
 
 def _amount(tokens: Tokens, at: int) -> tuple[float, Literal["percent", "count"]] | None:
@@ -498,7 +508,7 @@ def _ranks(tokens: Tokens, at: int) -> Iterator[Parse]:
             continue
         negated = value is not None and kind_at(tokens, middle) == "NOT"
         for clause, end in _ranked(tokens, value, middle + negated):
-            yield (NegatedClause(part=clause) if negated else clause), end
+            yield (_wrapped(clause, tokens[middle]) if negated else clause), end
 
 
 def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Parse]:
@@ -525,33 +535,66 @@ def _ranked(tokens: Tokens, value: Operand | None, at: int) -> Iterator[Parse]:
                     yield replace(clause, value=behind), end
 
 
+_PREVIOUS = make("ago", CLOSE, 1.0)
+_CONDITIONS = {
+    "UP_DAY": make("gt", CLOSE, _PREVIOUS), "DOWN_DAY": make("lt", CLOSE, _PREVIOUS),
+    "UP_CANDLE": make("gt", CLOSE, make("open")), "DOWN_CANDLE": make("lt", CLOSE, make("open")),
+    "LIMIT_UP": make("limit_up"), "LIMIT_DOWN": make("limit_down"),
+}  # fmt: skip
+"""Words that are a condition by themselves."""
+
+
+def _candles(token: Token) -> Node | None:
+    """``3阴1阳``: three down candles, then an up candle today."""
+    (first, one), (second, other) = re.findall(r"(\d+)([阴阳])", token.text)  # "3阴1阳"
+    before, today = (
+        make("streak", _CONDITIONS["UP_CANDLE" if side == "阳" else "DOWN_CANDLE"], float(days))
+        for days, side in ((first, one), (second, other))
+    )
+    today = today.operands[0] if second == "1" else today
+    return None if one == other else make("and", make("was", before, float(second)), today)
+
+
 def _one(tokens: Tokens, at: int) -> Iterator[Parse]:
-    if kind_at(tokens, at) == "NOT":
-        for clause, end in _one(tokens, at + 1):
-            yield NegatedClause(part=clause), end
-    if kind_at(tokens, at) == "LP":
-        for clause, end in _any(tokens, at + 1):
-            if kind_at(tokens, end) == "RP":
-                yield clause, end + 1
-    yield from _compares(tokens, at)
-    yield from _new_extremes(tokens, at)
-    yield from _crosses(tokens, at)
-    yield from _ranks(tokens, at)
+    for clause, end in _single(tokens, at):
+        yield clause, end
+        if kind_at(tokens, end) == "STREAK":  # closes lower for 3 straight days
+            yield _wrapped(clause, tokens[end]), end + 1
+
+
+def _single(tokens: Tokens, at: int) -> Iterator[Parse]:
+    here = kind_at(tokens, at)
+    named = at + (here == "PRICE")
+    if condition := _CONDITIONS.get(kind_at(tokens, named)):
+        yield condition, named + 1
+    if here == "CANDLES" and (candles := _candles(tokens[at])) is not None:
+        yield candles, at + 1
+    if here in _WRAPS:
+        for clause, end in (_single if here == "STREAK" else _one)(tokens, at + 1):
+            yield _wrapped(clause, tokens[at]), end
+    if here == "LP":
+        yield from ((clause, end + 1) for clause, end in _any(tokens, at + 1) if kind_at(tokens, end) == "RP")
+    for reader in (_compares, _new_extremes, _crosses, _ranks):
+        yield from reader(tokens, at)
 
 
 def _chain(
-    tokens: Tokens,
-    at: int,
-    part: Callable[[Tokens, int], Iterator[Parse]],
-    kind: str,
-    word: Literal["and", "or"],
+    tokens: Tokens, at: int, part: Callable[[Tokens, int], Iterator[Parse]], kind: str, name: str
 ) -> Iterator[Parse]:
     for first, middle in part(tokens, at):
         yield first, middle
         if kind_at(tokens, middle) == kind:
-            for rest, end in _chain(tokens, middle + 1, part, kind, word):
-                flat = rest.parts if isinstance(rest, JoinedClause) and rest.word == word else (rest,)
-                yield JoinedClause(word=word, parts=(first, *flat)), end
+            for rest, end in _chain(tokens, middle + 1, part, kind, name):
+                flat = rest.parts if isinstance(rest, NodeClause) and rest.name == name else (rest,)
+                if not (_is_loose(first, tokens[at]) or _is_loose(flat[-1], tokens[end - 1])):
+                    yield NodeClause(name=name, parts=(first, *flat)), end
+
+
+def _is_loose(clause: Clause, token: Token) -> bool:
+    """Whether *for 3 days* at an end of joined clauses may be of all of them."""
+    if token.kind != "STREAK" or not isinstance(clause, NodeClause) or clause.name != "streak":
+        return False
+    return not isinstance(clause.parts[0], Node)
 
 
 def _all(tokens: Tokens, at: int) -> Iterator[Parse]:

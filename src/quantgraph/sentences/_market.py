@@ -1,4 +1,4 @@
-"""Conditions beside the rule of each stock: a market filter, an exit by the market, or one that is added later.
+"""Nodes beside the rule of each stock: a market filter, an exit by the market, or one that is added later.
 
 ``但当天大盘跌超1%就不买``, *only when the SSE 50 is above its 60-day average*, ``指数跌破60日线全部清仓``. Each is taken out of its line
 as text and read alone; one that does not have exactly one meaning stays in the line, whose words are then asked about.
@@ -13,21 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from quantgraph.data.symbols import index_code, is_index_code
-from quantgraph.sentences._roles import of_closes, values_in
-from quantgraph.sentences._rules import (
-    NEVER,
-    AllOf,
-    AnyOf,
-    Compare,
-    Condition,
-    Not,
-    Number,
-    OfIndex,
-    Operator,
-    Rank,
-    Return,
-    leaves_of,
-)
+from quantgraph.rules import Node, Rule, make
+from quantgraph.sentences._rules import NEVER, leaves_of, of_closes, opposite, rank_of
 from quantgraph.sentences._securities import INDEX_CODES
 from quantgraph.sentences._strategies import RuleReading, read_condition
 from quantgraph.sentences._text import clean_words, tokens_of
@@ -35,11 +22,15 @@ from quantgraph.sentences._text import clean_words, tokens_of
 
 @dataclass(frozen=True, kw_only=True)
 class MarketFilter:
-    """A condition that entries need beside the rule, or one that sells; ``words`` are the clause as written."""
+    """A condition that entries need beside the rule, or one that sells; ``words`` are the clause as written.
+
+    One that ``buys`` is a rule by itself, if there is no other.
+    """
 
     words: str
-    condition: Condition
+    condition: Node
     sells: bool = False
+    buys: bool = False
 
 
 _ADDS = re.compile(  # "加一个条件:大盘在20日均线以上"
@@ -55,12 +46,15 @@ _INSIDE = (
 _STOP = r"(?=\s*(?:[,;:。!?\x1f]|\.(?!\d)|$))"
 _WHEN = r"(?:\s*(?:的?时候|时|的话|那天))?"
 _BUYS = r"(?:开仓|建仓|入场|进场|买入|买进|买)"
-_SELLS = r"(?:清仓|卖出|卖掉|卖光|平仓|离场|出场|卖)"
-_OUT = r"(?:sell|exit|close|get\s+out\s+of|liquidate)(?:\s+(?:everything|all(?:\s+(?:positions|of\s+(?:it|them)))?|it|them))?"
+_SELLS = r"(?:清仓|空仓|卖出|卖掉|卖光|全?清掉|全清|平仓|离场|出场|走人|卖)"
+_OUT = r"(?:sell|exit|close|get\s+out(?:\s+of)?|go\s+to\s+cash|liquidate)(?:\s+(?:everything|all(?:\s+(?:positions|of\s+(?:it|them)))?|it|them))?"
 _IF_ZH = r"(?:只有|只在|仅当|仅在|必须|要求)?(?:当|如果|若|要是|一旦|在)?\s*"
 _IF = r"\b(?:when|if|once|while|whenever|as\s+long\s+as|provided(?:\s+that)?)\s+(?:the\s+)?"
+_IN_OR_OUT = r"all\s+in|fully\s+invested|(?:go\s+to|in)\s+cash"
 _FORMS: tuple[tuple[str, str], ...] = (
-    ("not", rf"(?:但是?|不过|可是)?\s*{_IF_ZH}@S\s*@C{_WHEN}\s*,?\s*(?:就|则|都)?\s*不(?:再|要|能)?\s*{_BUYS}{_STOP}"),
+    ("switch", rf"@S\s*@C\s*(?:就|则)?\s*(?P<one>满仓|空仓)\s*[,;、]\s*(?:(?:大盘|指数)\s*)?(?P<two>{_INSIDE})\s*(?:就|则)?\s*(?P<then>满仓|空仓){_STOP}"),
+    ("switch", rf"\b(?P<one>{_IN_OR_OUT})\s+{_IF}@S\s+@C\s*,?\s*(?:and\s+)?(?P<then>{_IN_OR_OUT})\s+(?:(?:when|if|once)\s+(?:it\s+)?)?(?P<two>otherwise|{_INSIDE}){_STOP}"),
+    ("not", rf"(?:但是?|不过|可是)?\s*{_IF_ZH}@S\s*@C{_WHEN}\s*,?\s*(?:就|则|都)?\s*(?:不(?:再|要|能)?|别再?)\s*{_BUYS}{_STOP}"),
     ("not", rf"除非\s*@S\s*@C{_STOP}"),
     ("not", rf"(?:\b(?:and|but)\s+)?\b(?:(?:do\s+not|don't|never)\s+(?:buy|enter)(?:\s+(?:anything|any))?|no\s+(?:buys|entries|new\s+(?:buys|entries|positions))"
             rf"|skip\s+(?:the\s+)?(?:buys?|entry|entries))\s+{_IF}@S\s+@C{_STOP}"),
@@ -78,13 +72,19 @@ _FORMS: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 """Clauses by their form; @S is the index, @C what it does.
 
-Entries need it (``need``; ``join`` behind a clause that buys, ``lead`` before one) or its opposite (``not``), or it sells (``out``).
+It buys and sells everything (``switch``); entries need it (``need``; ``join`` behind a clause that buys, ``lead`` before one) or its opposite (``not``), or it sells (``out``).
 """
+_NOT_BOUGHT = re.compile(  # "但是RSI已经过了70就别追了"
+    rf"(?:^|(?<=[,;:。]))\s*(?:但是?|不过|可是)?\s*{_IF_ZH}(?P<zh>{_INSIDE}){_WHEN}\s*(?:就|则|都|也)?\s*(?:不(?:再|要|能)?|别再?)(?:追高?|买入?|进场){{1,2}}了?{_STOP}"
+    rf"|(?:\b(?:and|but)\s+)?\b(?:do\s+not|don't|never)\s+(?:buy|enter|chase)(?:\s+it)?\s+(?:when|if|while)\s+(?P<en>{_INSIDE}){_STOP}",
+    re.IGNORECASE,
+)
+"""What keeps from buying a stock by itself."""
 _DAY = r"(?:当天|当日|今天|单日)?"
 _MOVE = re.compile(  # "跌幅超过2%"
-    rf"{_DAY}\s*(?P<zh>跌幅?|下跌|大跌|涨幅?|上涨|大涨)\s*(?P<than>超过|超|大于|不低于|至少)\s*(?P<x>\d+(?:\.\d+)?)\s*%"
+    rf"^(?:{_DAY}\s*(?P<zh>跌幅?|下跌|大跌|涨幅?|上涨|大涨)\s*(?P<than>超过|超|大于|不低于|至少)\s*(?P<x>\d+(?:\.\d+)?)\s*%"
     r"|(?:is\s+|was\s+)?(?P<en>falls?|fell|drops?|dropped|down|loses|lost|rises?|rose|gains?|gained|up)\s+(?:by\s+)?(?P<over>more\s+than|over|at\s+least)\s+"
-    r"(?P<y>\d+(?:\.\d+)?)\s*%\s*(?:(?:on\s+)?(?:that|the\s+same|the)\s+day|in\s+(?:a|one)\s+day|today)?",
+    r"(?P<y>\d+(?:\.\d+)?)\s*%\s*(?:(?:on\s+)?(?:that|the\s+same|the)\s+day|in\s+(?:a|one)\s+day|today)?)$",
     re.IGNORECASE,
 )
 _STATE = re.compile(  # "收盘在"
@@ -118,24 +118,51 @@ def find_market(
         for match in [*pattern.finditer(text)][::-1]:
             code = _code_of(match["s"], subjects, named)
             condition = _condition(match["c"]) if code and _fits(kind, text, match) else None
-            if condition is None or code is None:
-                continue
-            part = Not(part=condition) if kind == "not" else condition
-            clause = OfIndex(code=code, part=part)
-            found.append(MarketFilter(words=clean_words(match[0]), condition=clause, sells=kind == "out"))
+            if code and condition and (made := _filters(kind, match, code, condition)):
+                found += made
+                text = f"{text[: match.start()]} {text[match.end() :]}"
+    for match in [*_NOT_BOUGHT.finditer(text)][::-1]:
+        if (condition := read_condition(tokens_of(match["zh"] or match["en"]))) is not None:
+            found.append(MarketFilter(words=clean_words(match[0]), condition=make("not", condition)))
             text = f"{text[: match.start()]} {text[match.end() :]}"
-    codes = {each.condition.code for each in found if isinstance(each.condition, OfIndex)}
+    codes = {each.condition.args[0] for each in found if each.condition.name == "index"}
     if codes == set(named) and len(codes) == 1 and not any(is_market_word(each.words) for each in found):
         text = _ITS_STOCKS.sub(lambda _: f" {named[0]} ", text)
     return tuple(found), text
 
 
-def _added_condition(words: str, subjects: Mapping[str, str], named: Sequence[str]) -> Condition | None:
+def _filters(kind: str, match: re.Match[str], code: str, condition: Node) -> list[MarketFilter]:
+    """What a clause of a form asks of an index; a switch has two sides, and both must be read."""
+    words = clean_words(match[0])
+    if kind != "switch":
+        part = make("not", condition) if kind == "not" else condition
+        return [MarketFilter(words=words, condition=make("index", code, part), sells=kind == "out")]
+    buys, again = (_IN.search(match[side]) is not None for side in ("one", "then"))
+    turned = _TURNED.fullmatch(match["two"].strip())
+    other = opposite(condition) if turned else _condition(match["two"])
+    if (
+        other is None
+        or buys == again
+        or (turned and other.name not in _TURNS.get(turned[1] or "", (other.name,)))
+    ):
+        return []
+    return [
+        MarketFilter(words=words, condition=make("index", code, each), sells=not is_in, buys=is_in)
+        for each, is_in in ((condition, buys), (other, again))
+    ]
+
+
+_IN = re.compile(r"满|all|invested", re.IGNORECASE)  # "满仓"
+_TURNED = re.compile(r"(?:再|又)?(站|跌)[上回破]|otherwise", re.IGNORECASE)  # "站上"
+_TURNS = {"站": ("gt", "cross_up"), "跌": ("lt", "cross_down")}
+
+
+def _added_condition(words: str, subjects: Mapping[str, str], named: Sequence[str]) -> Node | None:
     """A condition that is added to the entry: on an index if one is its subject, else on each stock."""
     for kind, pattern in _patterns(tuple(sorted(subjects, key=len, reverse=True))):
         if kind == "alone" and (match := pattern.fullmatch(words.strip())):
             code, condition = _code_of(match["s"], subjects, named), _condition(match["c"])
-            return OfIndex(code=code, part=condition) if code and condition else None
+            return make("index", code, condition) if code and condition else None
     return read_condition(tokens_of(words))
 
 
@@ -145,7 +172,7 @@ def _patterns(subjects: tuple[str, ...]) -> tuple[tuple[str, re.Pattern[str]], .
         *map(re.escape, subjects),
         *(re.escape(name).replace(r"\ ", r"\s*") for name in sorted(INDEX_CODES, key=len, reverse=True)),
     ]
-    subject = rf"{_DAY}\s*(?P<s>{'|'.join(names)}|(?<!\d)\d{{6}}\.(?:SH|SZ)|{_AGAIN})(?:\s*指数|\s+index\b)?{_MEMBERS}"
+    subject = rf"{_DAY}\s*(?P<s>{'|'.join(names)}|(?<!\d)(?:(?:000|99\d)\d{{3}}\.SH|399\d{{3}}\.SZ)|{_AGAIN})(?:\s*指数|\s+index\b)?{_MEMBERS}"
     return tuple(  # "沪深300跌破20日均线时不买"
         (kind, re.compile(form.replace("@S", subject).replace("@C", f"(?P<c>{_INSIDE})"), re.IGNORECASE))
         for kind, form in _FORMS
@@ -172,49 +199,47 @@ def _fits(kind: str, text: str, match: re.Match[str]) -> bool:
     return True
 
 
-def _condition(words: str) -> Condition | None:
+def _condition(words: str) -> Node | None:
     """What an index does, from its closes alone; None without exactly one meaning."""
     words = words.strip()
-    if move := _MOVE.fullmatch(words):
-        word = (move["zh"] or move["en"]).lower()
-        down = "跌" in word or word[0] in "fdl"
-        share = float(move["x"] or move["y"]) / 100
-        least = " ".join((move["than"] or move["over"]).lower().split()) in _LEAST
-        level = Number(value=-share if down else share)
-        return Compare(left=Return(period=1), op=_OPERATORS[down, least], right=level)
+    words = _MOVE.sub(_moved, words)
     condition = read_condition(tokens_of(_STATE.sub("", words, count=1)))
-    if condition is None or any(isinstance(leaf, Rank) for leaf in leaves_of(condition)):
-        return None
-    return condition if all(of_closes(value) for value in values_in(condition)) else None
+    return condition if condition and of_closes(condition) else None
 
 
-_LEAST = ("不低于", "至少", "at least")
-_OPERATORS: dict[tuple[bool, bool], Operator] = {
-    (True, False): "<",
-    (True, True): "<=",
-    (False, False): ">",
-    (False, True): ">=",
-}
+def _moved(move: re.Match[str]) -> str:
+    """What an index does in a day, as its return."""
+    down = re.match("下?大?跌|[fdl]", move["zh"] or move["en"], re.IGNORECASE) is not None  # "下跌"
+    least = " ".join((move["than"] or move["over"]).lower().split()) in ("不低于", "至少", "at least")
+    word = ("不高于-" if least else "低于-") if down else ("不低于" if least else "高于")
+    return f"1日涨幅{word}{move['x'] or move['y']}%"
 
 
-def with_market(reading: RuleReading, filters: Sequence[MarketFilter]) -> RuleReading:
-    """The rule with what it asks of an index: entries need every such condition, each exit by the market sells."""
+def with_market(reading: RuleReading, filters: Sequence[MarketFilter], *, is_alone: bool) -> RuleReading:
+    """The rule with what it asks of an index: entries need every such condition, each exit by the market sells.
+
+    ``is_alone`` says that there are no other words of a rule.
+    """
+    buys = next((each for each in filters if each.buys), None)
+    sells_ = next((each for each in filters if each.sells), None)
+    if reading.rule is None and is_alone and buys and sells_:
+        rule = Rule(buys.condition, sells_.condition)
+        return replace(reading, rule=rule, entry=buys.words, exit=sells_.words, exit_is_default=False)
     if reading.rule is None or not filters:
         return reading
     needs = tuple(dict.fromkeys(each.condition for each in filters if not each.sells))
     outs = tuple(dict.fromkeys(each.condition for each in filters if each.sells))
     entry, exit_ = reading.rule.entry, reading.rule.exit
-    own = () if outs and (reading.exit_is_default or exit_ == NEVER) else (exit_,)
-    sells: tuple[Condition, ...] = (*own, *outs)
+    is_ranked = any(map(rank_of, leaves_of(entry)))  # what leaves the ranking is sold besides
+    own = () if outs and (exit_ == NEVER or (reading.exit_is_default and not is_ranked)) else (exit_,)
+    sells = (*own, *outs)
     words = {sold: "; ".join(each.words for each in filters if each.sells is sold) for sold in (False, True)}
+    entry = make("and", entry, *needs) if needs else entry
+    exit_ = make("or", *sells) if len(sells) > 1 else sells[0]
     return replace(
         reading,
-        rule=replace(
-            reading.rule,
-            entry=AllOf(parts=(entry, *needs)) if needs else entry,
-            exit=AnyOf(parts=sells) if len(sells) > 1 else sells[0],
-        ),
+        rule=Rule(entry, exit_),
         entry="; ".join(filter(None, (reading.entry, words[False]))),
         exit="; ".join(filter(None, (reading.exit, words[True]))),
-        exit_is_default=reading.exit_is_default and not outs,
+        exit_is_default=reading.exit_is_default and (is_ranked or not outs),
     )

@@ -8,11 +8,27 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
-from quantgraph.sentences import _rules as tree
-from quantgraph.sentences._grammar import CrossClause, band_words, kind_at, line_pairs, operands, params_at
+from quantgraph.rules import Node, Rule, make, number
+from quantgraph.sentences._grammar import (
+    CrossClause,
+    band_side,
+    band_words,
+    line_pairs,
+    operands,
+    upper_band,
+)
 from quantgraph.sentences._meaning import Memory, Resolved, remember, resolve
+from quantgraph.sentences._rules import (
+    AVERAGES,
+    CLOSE,
+    HELD,
+    is_extreme,
+    is_field,
+    leaves_of,
+    opposite,
+    rank_of,
+)
 from quantgraph.sentences._text import FILLERS_ZH, Token
 
 Tokens = Sequence[Token]
@@ -20,75 +36,51 @@ Tokens = Sequence[Token]
 _INWARD = re.compile(r"轨\s*(?:之?内|以内|里|中(?!轨))|进入|(?:从|由)[^,;]*轨|\b(?:into|through|from)\b")
 """Words that the lexicon drops, and that mean a return into the band, such as "下轨以内"."""
 _STANDS = re.compile(r"\b(?:is|are|was|stays?|remains?|trades?)\s*$", re.IGNORECASE)  # "price is"
-_WAYS: dict[str, Literal["up", "down"]] = {"above": "up", "over": "up", "below": "down", "under": "down"}
+_TURNED = {"above": "cross_up", "over": "cross_up", "below": "cross_down", "under": "cross_down"}
 _WITH = re.compile(r"\bwith\b", re.IGNORECASE)  # "with"
 
 
-def bare_side(tokens: Tokens, line: str, action: Literal["BUY", "SELL"], memory: Memory) -> Resolved | None:
+def bare_side(tokens: Tokens, line: str, action: str, memory: Memory) -> Resolved | None:
     """``布林带下轨买入``, ``触及上轨卖出``: buy a close below the lower band, sell one above the upper band.
 
     None for any other side, or without a Bollinger band.
     """
-    kinds = [token.kind for token in tokens]
-    plain = (
-        tokens[2:] if kinds[:2] == ["PRICE", "TOUCH"] else tokens[1:] if kinds[:1] == ["TOUCH"] else tokens
-    )
+    plain = [token for token in tokens if token.kind not in ("PRICE", "TOUCH")]
     side, named, numbers, end = band_words(plain, 0)
-    if not plain or end != len(plain) or len(numbers) > 2 or _INWARD.search(line.lower()):
+    if memory.band is None or end != len(plain) or _INWARD.search(line.lower()):
         return None
-    if memory.band is None or (numbers and not named):
+    if numbers and (not named or tuple(numbers) != memory.band.args[: len(numbers)]):
         return None
-    band = memory.band
-    if named and numbers and numbers != [band.period, band.width][: len(numbers)]:
-        return None
-    match action, side:
-        case "BUY", "lower":
-            lower = replace(band, side="lower")
-            return tree.Compare(left=tree.Bar(), op="<", right=lower), remember(memory, tree.Bar(), lower)
-        case "SELL", "upper":
-            upper = replace(band, side="upper")
-            return tree.Compare(left=tree.Bar(), op=">", right=upper), remember(memory, tree.Bar(), upper)
-    return None
+    word = {("BUY", "lower"): "lt", ("SELL", "upper"): "gt"}.get((action, side or ""))
+    band = band_side(side or "middle", memory.band)
+    return None if word is None else (make(word, CLOSE, band), remember(memory, CLOSE, band))
 
 
-def is_reversion(entry: tree.Condition | None, exit_: tree.Condition | None) -> bool:
+def is_reversion(entry: Node | None, exit_: Node | None) -> bool:
     """Whether the rule buys below the lower band and sells above the middle or upper of the same band."""
     match entry, exit_:
-        case (
-            tree.Compare(left=tree.Bar(field="close"), op="<", right=tree.Band(side="lower") as low),
-            tree.Compare(
-                left=tree.Bar(field="close"), op=">", right=tree.Band(side="upper" | "middle") as high
-            ),
+        case Node("lt", (Node("close"), Node("boll_lower") as low)), Node(
+            "gt", (Node("close"), Node() as high)
         ):
-            return replace(low, side="upper") == replace(high, side="upper")
+            return high in (band_side("upper", low), band_side("middle", low))
     return False
 
 
-def same_line_exit(tokens: Tokens, entry: tree.Condition, memory: Memory) -> Resolved | None:
-    """``60日均线之上买入，之下卖出``: the other side of the only average of the buy clause."""
-    match [token.kind for token in tokens], entry:
-        case ["POST_DOWN"], tree.Compare(
-            left=tree.Bar() | tree.Average() as left, op=">", right=tree.Average() as line
-        ):
-            return tree.Compare(left=left, op="<", right=line), remember(memory, left, line)
-        case ["POST_UP"], tree.Compare(
-            left=tree.Bar() | tree.Average() as left, op="<", right=tree.Average() as line
-        ):
-            return tree.Compare(left=left, op=">", right=line), remember(memory, left, line)
-    return None
-
-
-def elided_cross(tokens: Tokens, line: str, entry: tree.Condition | None, memory: Memory) -> Resolved | None:
-    """``crosses above … buy, below sell``: without a verb, *below* is the same event in the other direction.
+def turned_exit(tokens: Tokens, line: str, entry: Node, memory: Memory) -> Resolved | None:
+    """The opposite of the entry in one word: ``之上买入，之下卖出`` of an average, *crosses above … buy, below sell* of a cross.
 
     ``sell when it is below`` has a verb and is a state.
     """
-    if not isinstance(entry, tree.Cross) or len(tokens) != 1 or _STANDS.search(line[: tokens[0].begin]):
+    if len(tokens) != 1:
         return None
-    way: Literal["up", "down"] | None = _WAYS.get(tokens[0].text.lower())
-    if way is None or way == entry.direction:
+    wanted = {"POST_UP": "gt", "POST_DOWN": "lt"}.get(tokens[0].kind)
+    if wanted is None and not _STANDS.search(line[: tokens[0].begin]):
+        wanted = _TURNED.get(tokens[0].text.lower())
+    other = opposite(entry)
+    if wanted is None or other is None or other.name != wanted:
         return None
-    return replace(entry, direction=way), remember(memory, entry.left, entry.right)
+    is_line = wanted.startswith("cross") or entry.operands[1].name in AVERAGES
+    return (other, remember(memory, *entry.operands)) if is_line else None
 
 
 def joint_of(tokens: Tokens, line: str, *, leading_not: bool) -> tuple[Tokens, Tokens] | None:
@@ -108,51 +100,54 @@ def joint_of(tokens: Tokens, line: str, *, leading_not: bool) -> tuple[Tokens, T
     return (tokens[: places[0]], tokens[places[0] :]) if len(places) == 1 else None
 
 
-NamedRule = tuple[tree.Condition, tree.Condition | None, Memory]
+NamedRule = tuple[Node, Node | None, Memory]
 """Entry, exit (None for the opposite), and the memory after it."""
 
-_STYLES = {"reversion": ("回归", "reversion"), "breakout": ("突破", "breakout", "break-out")}
+_STYLES = {"reversion": "回归|reversion", "breakout": "突破|break-?out"}
 
 
-def strip_separators(tokens: Tokens) -> list[Token]:
-    """The tokens without separators at both ends."""
+def strip_separators(tokens: Tokens, last: str = "") -> list[Token]:
+    """The tokens without separators at both ends, and without ``last`` ones at the end."""
     kept = list(tokens)
     while kept and kept[0].kind in ("SEP", "AND"):
         kept.pop(0)
-    while kept and kept[-1].kind in ("SEP", "AND"):
+    while kept and kept[-1].kind in ("SEP", "AND", last):
         kept.pop()
     return kept
+
+
+def _only_cross(tokens: Tokens, memory: Memory) -> Resolved | None:
+    """The rising cross of the only two lines that tokens name."""
+    pairs = {pair for pair, end in line_pairs(tokens, 0) if end == len(tokens)}
+    if len(pairs) != 1:
+        return None
+    left, right = pairs.pop()
+    return resolve(CrossClause(up=True, left=left, right=right), memory)
 
 
 def named_rule(tokens: Tokens, memory: Memory) -> NamedRule | None:
     """A rule by its name: ``MACD金叉死叉策略``, ``5/20 SMA crossover``, ``RSI 30/70``, ``买入持有``."""
     plain = [token for token in tokens if token.kind not in ("SEP", "AND", "SLASH")]
     if [token.kind for token in plain] == ["HOLDING"]:
-        return tree.Compare(left=tree.Bar(), op=">", right=tree.Number(value=0.0)), None, memory
-    kinds = [token.kind for token in plain if token.kind in ("GOLDEN", "DEATH", "CROSSOVER")]
+        return HELD, None, memory
+    kinds = [token.kind for token in plain if token.kind in _CROSSES]
     if kinds in (["GOLDEN"], ["CROSSOVER"], ["GOLDEN", "DEATH"]):
-        lines = strip_separators(
-            [token for token in tokens if token.kind not in ("GOLDEN", "DEATH", "CROSSOVER")]
-        )
-        while lines and lines[-1].kind == "SLASH":
-            lines.pop()
-        found = {pair for pair, end in line_pairs(lines, 0) if end == len(lines)}
-        left, right = found.pop() if len(found) == 1 else (None, None)
-        cross = None if left is None else resolve(CrossClause(up=True, left=left, right=right), memory)
-        if cross is None:
-            return None
-        exit_ = None if kinds == ["GOLDEN"] else tree.opposite(cross[0])
-        return cross[0], exit_, cross[1]
+        lines = strip_separators([token for token in tokens if token.kind not in _CROSSES], "SLASH")
+        cross = _only_cross(lines, memory)
+        exit_ = opposite(cross[0]) if cross and kinds != ["GOLDEN"] else None
+        return None if cross is None else (cross[0], exit_, cross[1])
     if [token.kind for token in tokens[-3:]] == ["NUM", "SLASH", "NUM"]:
         low, high = tokens[-3].value, tokens[-1].value
-        for value, end in operands(tokens, 0):
-            if isinstance(value, tree.Rsi) and end == len(tokens) - 3 and 0 <= low < high <= 100:
-                below = tree.Compare(left=value, op="<", right=tree.Number(value=low))
-                above = tree.Compare(left=value, op=">", right=tree.Number(value=high))
+        for value, end in operands(tokens[:-3], 0):
+            if not isinstance(value, Node) or value.name != "rsi" or end != len(tokens) - 3:
+                continue
+            if 0 <= low < high <= 100:
+                below, above = make("lt", value, number(low)), make("gt", value, number(high))
                 return below, above, remember(memory, value)
     return None
 
 
+_CROSSES = ("GOLDEN", "DEATH", "CROSSOVER")
 _USES_MACD = re.compile(  # "基于MACD"
     r"(?:用|采用|基于|利用|按照?|根据)\s*macd|macd[^a-z]*做|^(?>.*?\b(?:use|using|apply)\b).*macd",
     re.IGNORECASE,
@@ -167,49 +162,30 @@ def named_indicator(plain: Tokens, tokens: Tokens, line: str, memory: Memory) ->
     ``plain`` are the tokens without labels, ``tokens`` all tokens of the line.
     """
     labels = " ".join(token.text for token in tokens if token.kind == "LABEL")
-    if (
-        plain
-        and plain[0].kind == "MACD"
-        and (labels in _PLAIN_LABELS or (not labels and _USES_MACD.search(line)))
-    ):
-        lines = [pair for pair, end in line_pairs(plain, 0) if end == len(plain)]
-    elif _DUAL.search(labels):
-        days = [token.value for token in plain if token.kind in ("DAYS", "NUM")]
-        joints = ("DAYS", "NUM", "LP", "RP", "SEP", "AND", "SLASH")
-        if len(days) != 2 or any(day < 1 or day != int(day) for day in days):
-            return None
-        if any(token.kind not in joints for token in plain):
-            return None
-        lines = [(tree.Average(period=int(days[0])), tree.Average(period=int(days[1])))]
+    is_macd = labels in _PLAIN_LABELS if labels else _USES_MACD.search(line)
+    if plain and plain[0].kind == "MACD" and is_macd:
+        cross = _only_cross(plain, memory)
+    elif _DUAL.search(labels) and all(token.kind in _TWO_NUMBERS for token in plain):
+        days = [replace(token, kind="DAYS") for token in plain if token.kind in ("DAYS", "NUM")]
+        average_ = Token(kind="MA", text="", begin=0, end=0)
+        cross = _only_cross([*days, average_], memory) if len(days) == 2 else None
     else:
         return None
-    cross = (
-        None
-        if len(lines) != 1
-        else resolve(CrossClause(up=True, left=lines[0][0], right=lines[0][1]), memory)
-    )
-    return None if cross is None else (cross[0], tree.opposite(cross[0]), cross[1])
+    return None if cross is None else (cross[0], opposite(cross[0]), cross[1])
 
 
-def middle_exit(
-    tokens: Tokens, entry: tree.Condition, memory: Memory
-) -> tuple[tree.Condition, Memory] | None:
+_TWO_NUMBERS = ("DAYS", "NUM", "LP", "RP", "SEP", "AND", "SLASH")
+
+
+def middle_exit(tokens: Tokens, entry: Node, memory: Memory) -> Resolved | None:
     """``exit at the middle band``: the price on the other side of the middle of the entry's band."""
     if [token.kind for token in tokens if token.kind != "BOLL"] != ["MIDDLE"] or len(tokens) > 2:
         return None
     match entry:
-        case (
-            tree.Compare(left=tree.Bar(field="close"), op="<", right=tree.Band(side="lower") as band)
-            | tree.Cross(
-                left=tree.Bar(field="close"), direction="down", right=tree.Band(side="lower") as band
-            )
-        ):
-            return tree.Compare(left=tree.Bar(), op=">", right=replace(band, side="middle")), memory
-        case (
-            tree.Compare(left=tree.Bar(field="close"), op=">", right=tree.Band(side="upper") as band)
-            | tree.Cross(left=tree.Bar(field="close"), direction="up", right=tree.Band(side="upper") as band)
-        ):
-            return tree.Compare(left=tree.Bar(), op="<", right=replace(band, side="middle")), memory
+        case Node("lt" | "cross_down", (Node("close"), Node("boll_lower") as band)):
+            return make("gt", CLOSE, band_side("middle", band)), memory
+        case Node("gt" | "cross_up", (Node("close"), Node("boll_upper") as band)):
+            return make("lt", CLOSE, band_side("middle", band)), memory
     return None
 
 
@@ -219,42 +195,30 @@ def named_bands(tokens: Tokens, memory: Memory) -> NamedRule | None:
     Reversion buys below the lower band and sells above the upper one; breakout buys above the upper band and
     sells below the middle one.
     """
-    styles: set[str] = set()
-    numbers: dict[str, float] = {}
-    named = False
-    at = 0
-    plain = [token for token in tokens if token.kind not in ("SIGNAL", "SEP", "AND")]
-    while at < len(plain):
-        token = plain[at]
-        _, bollinger, params, end = band_words(plain, at)
-        if token.kind in ("LABEL", "BREAKOUT", "BREAK_UP"):
-            styles |= {style for style, words in _STYLES.items() if any(word in token.text for word in words)}
-        elif bollinger and not named and kind_at(plain, at) in ("BOLL", "DAYS") and end > at:
-            named = True
-            numbers |= dict(zip(("DAYS", "TIMES"), params, strict=False))
-            at = end
-            continue
-        elif token.kind == "LP" and not numbers:
-            params, at = params_at(plain, at)
-            if len(params) != 2:
-                return None
-            numbers = {"DAYS": params[0], "TIMES": params[1]}
-            continue
-        elif token.kind in ("DAYS", "TIMES") and token.kind not in numbers:
-            numbers[token.kind] = token.value
-        else:
-            return None
-        at += 1
-    period, width = numbers.get("DAYS", 20.0), numbers.get("TIMES", 2.0)
-    if not named or len(styles) != 1 or period != int(period) or period < 2 or width <= 0:
+    styled = [token for token in tokens if token.kind in ("LABEL", "BREAKOUT", "BREAK_UP")]
+    styles = {
+        style for style, word in _STYLES.items() if any(re.search(word, token.text) for token in styled)
+    }
+    sizes = [token for token in tokens if token.kind in ("DAYS", "TIMES")]
+    others = [token for token in tokens if token not in (*styled, *sizes) and token.kind != "SIGNAL"]
+    side, named, numbers, end = band_words(strip_separators(others), 0)
+    by_kind = {token.kind: token.value for token in sizes}
+    if (
+        side
+        or not named
+        or end != len(strip_separators(others))
+        or len(by_kind) < len(sizes)
+        or (sizes and numbers)
+    ):
         return None
-    upper = tree.Band(side="upper", period=int(period), width=width)
-    lower, middle = replace(upper, side="lower"), replace(upper, side="middle")
-    seen = replace(memory, band=upper)
-    above = tree.Compare(left=tree.Bar(), op=">", right=upper)
+    upper = upper_band(numbers or [by_kind.get("DAYS", 20.0), by_kind.get("TIMES", 2.0)])
+    if upper is None or len(styles) != 1:
+        return None
+    lower, middle = band_side("lower", upper), band_side("middle", upper)
+    seen, above = replace(memory, band=upper), make("gt", CLOSE, upper)
     if styles == {"reversion"}:
-        return tree.Compare(left=tree.Bar(), op="<", right=lower), above, seen
-    return above, tree.Compare(left=tree.Bar(), op="<", right=middle), seen
+        return make("lt", CLOSE, lower), above, seen
+    return above, make("lt", CLOSE, middle), seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,18 +235,20 @@ class Heading:
         """Whether it selects stocks, so that a rank behind it needs no verb."""
         return bool(self.fields)
 
-    def fits(self, rule: tree.TradingRule) -> bool:
+    def fits(self, rule: Rule) -> bool:
         """Whether the entry of a rule has this style."""
-        return any(self._fits(leaf) for leaf in tree.leaves_of(rule.entry))
+        return any(self._fits(leaf) for leaf in leaves_of(rule.entry))
 
-    def _fits(self, leaf: object) -> bool:
+    def _fits(self, leaf: Node) -> bool:
+        if found := rank_of(leaf):
+            return found[0].name in self.fields and found[1] == self.high
         match leaf:
-            case tree.Rank(value=tree.Indicator(field=name), side=side):
-                return name in self.fields and (side == "top") == self.high
-            case tree.Compare(left=tree.Indicator(field=name), op=op, right=tree.Number()):
-                return name in self.fields and op.startswith(">") == self.high
-            case tree.Compare(left=tree.Bar(field="close"), op=">", right=tree.Extreme(side="high")):
-                return not self.fields
+            case Node("gt" | "ge" | "lt" | "le" as name, (Node() as value, Node("number"))) if is_field(
+                value
+            ):
+                return value.name in self.fields and (name in ("gt", "ge")) == self.high
+            case Node("gt", (Node("close"), Node() as right)) if is_extreme(right):
+                return not self.fields and right.operands[0].name == "highest"
         return False
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
-from quantgraph.rules import number_text
+from quantgraph.rules import Node, number_text
 from quantgraph.sentences._grammar import averages, band_words, kind_at, pairs, params_at
-from quantgraph.sentences._rules import Average
+from quantgraph.sentences._rules import average, field_of, period_of
 from quantgraph.sentences._text import Token
 
 Tokens = Sequence[Token]
@@ -180,25 +180,25 @@ _COUNTS = {"RSI": 1, "MACD": 3, "KDJ": 3, "BOLL": 2, "RETURN": 1}
 _OF_DAYS = ("MOMENTUM", "RETURN", "LOSS", "HIGHN", "LOWN", "RSI", "BOLL", "UPPER", "MIDDLE", "LOWER", "TIMES")
 
 
-def _averages_of(lines: Sequence[TokenLine]) -> frozenset[Average]:
+def _averages_of(lines: Sequence[TokenLine]) -> frozenset[Node]:
     """Averages in the lines; bare days count as an average too."""
-    found: set[Average] = set()
+    found: set[Node] = set()
     for line in lines:
         tokens = line.tokens
         for at, token in enumerate(tokens):
-            found |= {average for average, _ in averages(tokens, at)}
-            found |= {average for pair, _ in pairs(tokens, at) for average in pair}
+            found |= {value for value, _ in averages(tokens, at)}
+            found |= {value for pair, _ in pairs(tokens, at) for value in pair}
             around = {kind_at(tokens, at + 1), _kind_before(tokens, at)}
             if token.kind == "DAYS" and not around & {*_OF_DAYS, "MA", "EMA", "VOLAVG", "VOL", "LINE", "LP"}:
-                found.add(Average(period=int(token.value)))
+                found.add(average(token.value))
     return frozenset(found)
 
 
-def _with_average(line: TokenLine, named: frozenset[Average], volume: bool) -> TokenLine:
+def _with_average(line: TokenLine, named: frozenset[Node], volume: bool) -> TokenLine:
     """The line with the only named average in place of a bare *average*, unless volume is named too."""
     if len(named) != 1 or volume:
         return line
-    (average,) = named
+    (value,) = named
     found: list[Token] = []
     for at, token in enumerate(line.tokens):
         bare = (
@@ -207,9 +207,9 @@ def _with_average(line: TokenLine, named: frozenset[Average], volume: bool) -> T
             and kind_at(line.tokens, at + 1) not in ("DAYS", "NUM", "LP")
         )
         exact = token.kind == "EMA" or token.text.startswith(("简单", "sma", "simple"))
-        kind = "EMA" if average.kind == "ema" else "MA"
+        kind = "EMA" if value.name == "ema" else "MA"
         if bare and (token.kind == kind or not exact):
-            found += [_number("DAYS", float(average.period), token.begin), replace(token, kind=kind)]
+            found += [_number("DAYS", period_of(value), token.begin), replace(token, kind=kind)]
         else:
             found.append(token)
     return replace(line, tokens=tuple(found))
@@ -227,7 +227,7 @@ def complete_parameters(lines: Sequence[TokenLine]) -> list[TokenLine]:
                 )
             )
     found: list[TokenLine] = []
-    volume, so_far = False, frozenset[Average]()
+    volume, so_far = False, frozenset[Node]()
     choices: dict[str, frozenset[Numbers]] = dict.fromkeys(_FAMILIES, frozenset())
     for number, of_round in _by_round(lines):
         choices = {family: sets[number] or choices[family] for family, sets in named.items()}
@@ -255,6 +255,6 @@ def count_crosses(lines: Sequence[TokenLine]) -> list[int]:
             for mention in _mentions(line.tokens)
             if mention.before in _GROUPS and mention.before not in whole
         }
-        fields = [average.field for average in _averages_of(of_round)]
+        fields = [field_of(value) for value in _averages_of(of_round)]
         found += [len(groups) + (len(fields) > len(set(fields)))] * len(of_round)
     return found

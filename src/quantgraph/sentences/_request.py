@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.data.symbols import is_index_code
 from quantgraph.errors import BadWindow
+from quantgraph.rules import Rule, in_words
 from quantgraph.sentences._clauses import (
     NAMED_ENDS,
     PLAN_KEYS,
@@ -25,7 +26,6 @@ from quantgraph.sentences._clauses import (
     plan_of,
 )
 from quantgraph.sentences._dates import MARK, Span, Window, find_window, merge_windows, without_dates
-from quantgraph.sentences._describe import describe
 from quantgraph.sentences._market import MarketFilter, find_market, is_market_word, with_market
 from quantgraph.sentences._meaning import Memory
 from quantgraph.sentences._named_rules import Heading, find_heading, styles_of
@@ -41,17 +41,16 @@ from quantgraph.sentences._roles import (
     watching_problem,
 )
 from quantgraph.sentences._rules import (
+    HELD,
     NEVER,
-    Average,
-    Compare,
-    OfIndex,
-    TradingRule,
+    Watched,
+    average,
     bought_count,
     fields_of,
-    index_conditions,
+    is_comparison,
 )
 from quantgraph.sentences._securities import find_symbols, is_shouted
-from quantgraph.sentences._strategies import HELD, LineRule, RuleReading, read_line_rule, rule_of
+from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
 from quantgraph.sentences._text import (
     DATA_KINDS,
     FIELD_NAMES,
@@ -64,7 +63,6 @@ from quantgraph.sentences._text import (
     readable_excerpt,
     tokens_of,
 )
-from quantgraph.sentences._trees import Watched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +309,7 @@ class ParsedRequest:
     symbols: tuple[str, ...]
     start: str | None
     end: str | None
-    strategy: TradingRule | None
+    strategy: Rule | None
     fields: tuple[str, ...]
     intent: Intent
     missing: tuple[Missing, ...]
@@ -330,7 +328,7 @@ class ParsedRequest:
     @property
     def reads_index(self) -> bool:
         """Whether the rule has a condition on an index beside those on the traded stocks."""
-        return self.strategy is not None and bool(index_conditions(self.strategy))
+        return self.strategy is not None and bool(self.strategy.indices)
 
     @property
     def watched(self) -> Watched | None:
@@ -338,7 +336,7 @@ class ParsedRequest:
         return watched_of(self.watch, self.trade, self.strategy)
 
 
-_TEXTBOOK = Memory(crossed=(Average(period=50), Average(period=200)))
+_TEXTBOOK = Memory(crossed=(average(50), average(200)))
 _LINES = (
     "BOLL", "D", "DAYS", "DEA", "DIF", "EMA", "HIST", "J", "K", "KDJ", "MA", "MACD", "NUM", "RSI", "UNKNOWN", "VOLAVG",
 )  # fmt: skip
@@ -378,7 +376,7 @@ def _only_announces(line: RequestLine) -> bool:
     return all(token.kind in ignored for token in line.tokens)
 
 
-def _fields(lines: list[RequestLine], rule: TradingRule | None) -> tuple[str, ...]:
+def _fields(lines: list[RequestLine], rule: Rule | None) -> tuple[str, ...]:
     wanted = dict.fromkeys(fields_of(rule) if rule else ())
     for line in lines:
         for token in line.tokens:
@@ -442,28 +440,26 @@ class _RuleOfLines:
 
 def _read_rule(lines: list[RequestLine]) -> _RuleOfLines:
     rules = _line_rules(lines)
-    reading = with_market(_with_plan(rule_of(rules.values()), lines), _market_of(lines, rules))
+    plan = _named_plan(lines)
+    ends = "; ".join(plan[name].words for name in NAMED_ENDS if name in plan)
+    reading = rule_of(rules.values(), ends)
+    is_alone = reading.rule is None and not _says_more(reading, lines)
+    regular = plan.get("accumulate")
+    if is_alone and regular and "by" not in cast("Mapping[str, Any]", regular.value):
+        reading = replace(reading, rule=Rule(HELD, NEVER), entry=regular.words)
+    reading = with_market(reading, _market_of(lines, rules), is_alone=is_alone)
     return _RuleOfLines(lines=lines, rules=rules, reading=reading)
 
 
-def _with_plan(reading: RuleReading, lines: list[RequestLine]) -> RuleReading:
-    """Regular buying alone is a rule: buy, and hold; an end that the plan names is the exit, not a default."""
+def _named_plan(lines: list[RequestLine]) -> dict[str, PlanClause]:
+    """The clauses of the trade plan that have a value and are not given up, by key."""
     waived = {waiver.topic for line in lines for waiver in line.waivers}
-    tokens = {
+    return {
         clause.key: clause
         for line in lines
         for clause in line.clauses
         if clause.value is not None and clause.topic not in waived
     }
-    regular, ends = tokens.get("accumulate"), [tokens[name].words for name in NAMED_ENDS if name in tokens]
-    scheduled = regular is not None and "by" not in cast("Mapping[str, Any]", regular.value)
-    if regular and scheduled and reading.rule is None and not _says_more(reading, lines):
-        bought = TradingRule(entry=HELD, exit=NEVER)
-        return replace(reading, rule=bought, entry=regular.words)
-    if reading.rule is not None and reading.exit_is_default and ends:
-        rule = replace(reading.rule, exit=NEVER)
-        return replace(reading, rule=rule, exit="; ".join(ends), exit_is_default=False)
-    return reading
 
 
 _OF_RULES = STRATEGY_KINDS - {"NEVER"}
@@ -509,7 +505,7 @@ _ALL_THERE_IS = 100
 """A ranking of more says nothing of the number of positions: *the first 200* of fifty are all."""
 
 
-def _ranked(rule: TradingRule | None, context: RequestContext) -> dict[str, PlanValue]:
+def _ranked(rule: Rule | None, context: RequestContext) -> dict[str, PlanValue]:
     """As many positions as the entry's ranking picks: *the 5 best* share the account in five."""
     picked = bought_count(rule) if rule else None
     if picked is None or picked > _ALL_THERE_IS or "max_positions" not in context.executes:
@@ -535,18 +531,33 @@ def _state_notes(reading: RuleReading) -> Iterator[ClauseNote]:
     """A note where words of a movement are read as a state: *falls below its 20-day average*."""
     if reading.rule is not None:
         for words, condition in ((reading.entry, reading.rule.entry), (reading.exit, reading.rule.exit)):
-            if isinstance(condition, Compare) and _MOVES.search(words):
+            if is_comparison(condition) and _MOVES.search(words):
                 yield ClauseNote(words=clean_words(words), became=_EACH_DAY, status="default")
 
 
-def _notes(found: _RuleOfLines, plan: SentencePlan) -> tuple[ClauseNote, ...]:
+_MEANT = (
+    (r"放量[^,，;；。]*?倍|倍的?放?量|\bon\s+(?:volume\s+[\w\s]*)?[\d.]+\s*x\s+(?:its\s+|the\s+)?(?:average|volume)", Note(zh="20日均量的倍数", en="times the 20-day average volume")),
+    (r"[连收][阴阳]|[阴阳]线|阴.阳|阳.阴|\bcandles?\b", Note(zh="阳线收盘高于开盘，阴线低于开盘", en="an up candle closes above its open, a down candle below")),
+    (r"\b(?:red|green)\s+(?:days?|sessions)\b", Note(zh="红日低于前收，绿日高于前收", en="a red day closes below the day before, a green day above")),
+    (r"\d\s*[日天][^\s,，;；。]{0,3}高[^\s,，;；。]{0,2}(?:回落|回撤|低)|\b(?:below|from|off)\s+(?:its|the|a)\s+\S+[\s-]day\s+high", Note(zh="高点含当天", en="the high has today's in it")),
+)  # fmt: skip
+"""Words with a usual meaning, of which another one would trade differently, and that meaning."""
+
+
+def _meant(text: str) -> list[ClauseNote]:
+    found = ((re.search(pattern, text, re.IGNORECASE), note) for pattern, note in _MEANT)  # "三连阳"
+    return [ClauseNote(words=clean_words(m[0]), became=note, status="default") for m, note in found if m]
+
+
+def _notes(found: _RuleOfLines, plan: SentencePlan, text: str) -> tuple[ClauseNote, ...]:
     """Notes on what differs from the sentence: waived clauses, waived words, defaults of the rule."""
-    plan = replace(plan, notes=(*plan.notes, *_state_notes(found.reading)))
+    meant = [] if found.reading.rule is None else _meant(text)
+    plan = replace(plan, notes=(*plan.notes, *_state_notes(found.reading), *meant))
     left = [ClauseNote(words=words, became=_LEFT_OUT, status="not_done") for words in found.dropped]
     reading = found.reading
     if reading.rule is None or not reading.exit_is_default:
         return (*plan.notes, *left)
-    zh, en = (describe(reading.rule.exit, each) for each in ("zh", "en"))
+    zh, en = (in_words(reading.rule.exit, each) for each in ("zh", "en"))
     became = Note(zh=f"卖出 {zh}", en=f"exit {en}")
     return (*plan.notes, *left, ClauseNote(words="", became=became, status="default"))
 
@@ -609,14 +620,14 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
     language, roles = _language(text, context), _roles_of(lines)
     if (unnamed := _with_market_watched(text, context, roles)) is not None:
         return _read(text, unnamed, headings=headings, market=market)
-    filtered = any(isinstance(each.condition, OfIndex) for line in lines for each in line.market)
+    filtered = any(each.condition.name == "index" for line in lines for each in line.market)
     if filtered and (rule is None or not roles.trade or roles.watch != roles.trade):
         # Conditions on an index that leave no rule of the stocks are a watched security's.
         plain = _read(text, context, headings=headings, market=False)
         if rule is not None or plain.strategy is not None:
             return plain
-    if rule is not None and (indices := tuple(each.code for each in index_conditions(rule))):
-        roles = replace(roles, watch=tuple(dict.fromkeys(indices)))
+    if rule is not None and rule.indices:
+        roles = replace(roles, watch=rule.indices)
     odd = None if rule is None or roles.problems or filtered else watching_problem(rule, roles)
     problems = [note.text(language) for note in (*roles.problems, *([odd] if odd else []))]
     rule = None if problems else rule
@@ -646,7 +657,7 @@ def _read(text: str, context: RequestContext, *, headings: bool, market: bool = 
         entry=clean_words(found.reading.entry),
         exit=clean_words(found.reading.exit),
         plan=_ranked(rule, context) | plan.plan,
-        clauses=_notes(found, plan),
+        clauses=_notes(found, plan, text),
         open=plan.open,
         can_go_on=can_go_on,
     )

@@ -8,15 +8,26 @@ which is both. One subject for the whole rule is read; anything else is named, a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from quantgraph._util.texts import Note
 from quantgraph.data.symbols import is_index_code
-from quantgraph.sentences import _rules as tree
+from quantgraph.rules import Node, Rule
+from quantgraph.sentences._rules import (
+    AVERAGES,
+    BANDS,
+    CLOSE,
+    KDJ_LINES,
+    MACD_LINES,
+    VOLUME,
+    Watched,
+    is_field,
+    of_closes,
+    values_in,
+)
 from quantgraph.sentences._securities import ALL, symbol_of
 from quantgraph.sentences._text import MARKS, Token, clean_words
-from quantgraph.sentences._trees import Watched
 
 Codes = tuple[str, ...]
 
@@ -322,14 +333,12 @@ def merged_roles(lines: Sequence[Roles]) -> Roles:
     return merged
 
 
-def watched_of(
-    watch: Sequence[str], trade: Sequence[str], rule: tree.TradingRule | None = None
-) -> Watched | None:
+def watched_of(watch: Sequence[str], trade: Sequence[str], rule: Rule | None = None) -> Watched | None:
     """The one watched security of a rule that trades others.
 
     None if both are the same, if it cannot be coded, or if the rule reads an index beside the traded ones.
     """
-    if rule is not None and tree.index_conditions(rule):
+    if rule is not None and rule.indices:
         return None
     if tuple(watch) == tuple(trade) or len(watch) != 1 or any(map(is_group, trade)):
         return None
@@ -344,29 +353,21 @@ def _unplaced_note(new: Roles, old: Roles) -> Note:
     )
 
 
-def values_in(condition: tree.Condition) -> Iterator[tree.Value]:
-    for leaf in tree.leaves_of(condition):
-        values = (leaf.value,) if isinstance(leaf, tree.Rank) else (leaf.left, leaf.right)
-        yield from (value.value if isinstance(value, tree.Scaled) else value for value in values)
+_KINDS = {
+    **dict.fromkeys((*AVERAGES, *BANDS, CLOSE.name, VOLUME.name), "price"),
+    **dict.fromkeys(MACD_LINES, "macd"),
+    **dict.fromkeys(KDJ_LINES, "kdj"),
+}
 
 
-def _kinds(condition: tree.Condition) -> set[str]:
+def _kinds(condition: Node) -> set[str]:
     """Kinds of the values of a condition: a price and its average are one kind, as are the lines of MACD."""
     return {
-        "price" if isinstance(value, tree.Average | tree.Bar | tree.Band) else type(value).__name__
-        for value in values_in(condition)
-        if not isinstance(value, tree.Number)
+        "field" if is_field(value) else _KINDS.get(value.name, value.name) for value in values_in(condition)
     }
 
 
-def of_closes(value: tree.Value) -> bool:
-    """Whether a value needs closes alone, which an index has."""
-    if isinstance(value, tree.Bar | tree.Average):
-        return value.field == "close"
-    return isinstance(value, tree.Number | tree.Rsi | tree.Macd | tree.Band | tree.Return)
-
-
-def watching_problem(rule: tree.TradingRule, roles: Roles) -> Note | None:
+def watching_problem(rule: Rule, roles: Roles) -> Note | None:
     """Why a rule cannot be about one watched security, or None.
 
     A rank needs several securities; an index has closes alone; and a condition of another kind than the one
@@ -376,11 +377,9 @@ def watching_problem(rule: tree.TradingRule, roles: Roles) -> Note | None:
         return None
     watched, traded = ", ".join(roles.watch), ", ".join(roles.trade)
     conditions = (rule.entry, rule.exit)
-    if any(isinstance(leaf, tree.Rank) for condition in conditions for leaf in tree.leaves_of(condition)):
+    if rule.across:
         return Note(zh=f"只看 {watched} 一个标的，没有排名", en=f"a ranking of {watched} alone")
-    if is_index_code(roles.watch[0]) and not all(
-        of_closes(value) for c in conditions for value in values_in(c)
-    ):
+    if is_index_code(roles.watch[0]) and not all(map(of_closes, conditions)):
         return Note(zh=f"指数 {watched} 只有收盘点位", en=f"the index {watched} has closes alone")
     entry, exit_ = (_kinds(condition) for condition in conditions)
     if len(entry) > 1 or (exit_ - entry and roles.subjects < 2):

@@ -1,336 +1,296 @@
-"""A trading rule as a tree: values, conditions on them, and the pair of entry and exit.
-
-Every value is a wide frame of the panel (sessions by ``ts_code``); every condition is a frame of
-booleans. The docstrings here define each node.
-"""
+"""Trees of the rule language as the reader needs them: their values, their ranks, their opposites, their cells."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
-Operator = Literal[">", "<", ">=", "<="]
-Side = Literal["upper", "middle", "lower"]
+from quantgraph._util.canonical_json import content_hash
+from quantgraph.data.symbols import is_index_code
+from quantgraph.rules import ROWS, Node, Rule, make, number, short_name
 
+CLOSE, VOLUME, NEVER = make("close"), make("volume"), make("never")
+HELD = make("gt", CLOSE, number(0.0))
+"""Buy and hold: nothing is left out, since it has no exit."""
+AVERAGES = ("sma", "ema")
+BANDS = ("boll_upper", "boll_lower")
+MACD_LINES = ("dif", "dea")
+KDJ_LINES = ("kdj_j", "kdj_k", "kdj_d")
+"""The fastest first."""
+_REVERSED = {
+    "gt": "lt",
+    "ge": "lt",
+    "lt": "gt",
+    "le": "gt",
+    "cross_up": "cross_down",
+    "cross_down": "cross_up",
+}
+_OTHER_SIDE = {"boll_upper": "boll_lower", "boll_lower": "boll_upper"}
+_JOINTS = ("and", "or", "not", "index")
 
-@dataclass(frozen=True, kw_only=True)
-class Bar:
-    """A field of the daily bar."""
 
-    field: Literal["close", "vol"] = "close"
+def average(period: float, kind: str = "sma", of: Node = CLOSE) -> Node:
+    """A moving average."""
+    return make(kind, of, float(period))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Average:
-    """Moving average of a bar field: ``sma`` rolling mean, ``ema`` recursive with ``2 / (n + 1)``."""
+def extreme(word: str, period: float) -> Node:
+    """The ``high`` or the ``low`` of the sessions before today's."""
+    return make("ago", make("highest" if word == "high" else "lowest", make(word), float(period)), 1.0)
 
-    kind: Literal["sma", "ema"] = "sma"
-    period: int
-    field: Literal["close", "vol"] = "close"
 
+def is_extreme(value: Node) -> bool:
+    """Whether a value is the high or the low of the sessions before today's."""
+    return value.name == "ago" and value.operands[0].name in ("highest", "lowest")
 
-@dataclass(frozen=True, kw_only=True)
-class Rsi:
-    """Relative strength index with Wilder smoothing, 0 to 100."""
 
-    period: int = 14
+def line_of(value: Node) -> Node:
+    """What a multiple is of; any other value itself."""
+    return value.operands[1] if value.name == "mul" else value
 
 
-@dataclass(frozen=True, kw_only=True)
-class Macd:
-    """``dif`` = EMA(fast) - EMA(slow); ``dea`` = EMA(signal) of dif."""
+def is_channel(value: Node) -> bool:
+    """Whether a value, or what it is a multiple of, is a band or a high or low of some sessions."""
+    return line_of(value).name in (*BANDS, "highest", "lowest") or is_extreme(line_of(value))
 
-    part: Literal["dif", "dea"]
-    fast: int = 12
-    slow: int = 26
-    signal: int = 9
 
+def period_of(line: Node) -> float:
+    """The sessions of an average or of a return."""
+    period = line.args[1]
+    return period if isinstance(period, float) else 0.0
 
-@dataclass(frozen=True, kw_only=True)
-class Band:
-    """Bollinger band: rolling mean plus or minus ``width`` population standard deviations."""
 
-    side: Side
-    period: int = 20
-    width: float = 2.0
+def field_of(value: Node) -> str:
+    """``close`` or ``volume`` for these, their averages, and multiples of those; empty for any other value."""
+    line = line_of(value)
+    if line.name in AVERAGES:
+        return line.operands[0].name
+    return line.name if line in (CLOSE, VOLUME) else ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Kdj:
-    """Stochastic of Chinese software: K and D smooth by 1/3 from 50, J = 3K - 2D."""
+def is_field(value: Node) -> bool:
+    """Whether a value is a daily indicator of the data."""
+    return (
+        not value.args
+        and value.name in ROWS
+        and not ROWS[value.name].formula
+        and value.unit not in ("price", "volume")
+    )
 
-    part: Literal["k", "d", "j"]
-    period: int = 9
-    smooth_k: int = 3
-    smooth_d: int = 3
 
+def nodes_of(node: Node) -> Iterator[Node]:
+    """All nodes of a tree."""
+    yield node
+    for each in node.operands:
+        yield from nodes_of(each)
 
-@dataclass(frozen=True, kw_only=True)
-class Return:
-    """Close over the close ``period`` sessions earlier, minus one."""
 
-    period: int = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extreme:
-    """Highest high or lowest low of the ``period`` sessions before the current session."""
-
-    side: Literal["high", "low"]
-    period: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Indicator:
-    """A daily indicator in tushare's name and unit."""
-
-    field: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Number:
-    """A constant."""
-
-    value: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scaled:
-    """A multiple of an average."""
-
-    factor: float
-    value: Average
-
-
-Value = Bar | Average | Rsi | Macd | Band | Kdj | Return | Extreme | Indicator | Number | Scaled
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compare:
-    """A state: holds on every session where the comparison holds."""
-
-    left: Value
-    op: Operator
-    right: Value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Cross:
-    """An event: up at *t* means ``left > right`` at *t* and ``left <= right`` at *t - 1*."""
-
-    left: Value
-    direction: Literal["up", "down"]
-    right: Value
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rank:
-    """The best or worst share (percent) or number of all symbols with a value that session.
-
-    Symbols that tie across the border are out.
-    """
-
-    value: Value
-    side: Literal["top", "bottom"]
-    amount: float
-    unit: Literal["percent", "count"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AllOf:
-    """Holds where all parts hold."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class AnyOf:
-    """Holds where at least one part holds."""
-
-    parts: tuple[Condition, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Not:
-    """Holds where all values are known and the part does not hold."""
-
-    part: Condition
-
-
-@dataclass(frozen=True, kw_only=True)
-class OfIndex:
-    """Holds for every symbol on the sessions where a condition on the closes of an index holds."""
-
-    code: str
-    part: Condition
-
-
-Condition = Compare | Cross | Rank | AllOf | AnyOf | Not | OfIndex
-
-
-NEVER = Compare(left=Bar(), op="<", right=Number(value=0.0))
-"""The exit of a rule that never sells."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TradingRule:
-    """Signal 1 where ``entry`` holds, -1 where ``exit`` holds (exit wins), NaN until all values are known."""
-
-    entry: Condition
-    exit: Condition
-
-
-_REVERSED: dict[Operator, Operator] = {">": "<", ">=": "<", "<": ">", "<=": ">"}
-
-
-def leaves_of(condition: Condition) -> Iterator[Compare | Cross | Rank]:
-    """The comparisons, crosses and ranks of a condition, in reading order."""
-    match condition:
-        case AllOf(parts=parts) | AnyOf(parts=parts):
-            for part in parts:
-                yield from leaves_of(part)
-        case Not(part=part) | OfIndex(part=part):
+def leaves_of(condition: Node) -> Iterator[Node]:
+    """The conditions that a condition joins, in reading order."""
+    if condition.name in _JOINTS:
+        for part in condition.operands:
             yield from leaves_of(part)
-        case _:
-            yield condition
+    else:
+        yield condition
 
 
-def index_conditions(rule: TradingRule) -> tuple[OfIndex, ...]:
-    """The conditions of a rule on an index, in reading order, each once."""
-    return tuple(dict.fromkeys(each for side in (rule.entry, rule.exit) for each in _of_index(side)))
+def values_in(condition: Node) -> Iterator[Node]:
+    """The values that a condition compares or ranks, in reading order; multiples as what they are of."""
+    for each in condition.operands:
+        if each.unit == "truth" or each.name in ("rank", "rank_percent", "neg", "mul"):
+            yield from values_in(each)
+        elif each.unit != "number":
+            yield each
 
 
-def _of_index(condition: Condition) -> Iterator[OfIndex]:
-    match condition:
-        case AllOf(parts=parts) | AnyOf(parts=parts):
-            for part in parts:
-                yield from _of_index(part)
-        case OfIndex():
-            yield condition
+def of_closes(condition: Node) -> bool:
+    """Whether a condition needs closes alone, which an index has, and no other security."""
+    rows = [ROWS[each.name] for each in nodes_of(condition) if each.name in ROWS]
+    fields = {name for row in rows for name in (row.inputs if row.formula else (row.name,))}
+    return fields <= {"close"} and not any(row.across for row in rows)
 
 
-def _ranks_of(condition: Condition, *, negated: bool) -> Iterator[tuple[Rank, bool]]:
-    match condition:
-        case AllOf(parts=parts) | AnyOf(parts=parts):
-            for part in parts:
-                yield from _ranks_of(part, negated=negated)
-        case Not(part=part):
-            yield from _ranks_of(part, negated=not negated)
-        case Rank():
-            yield condition, negated
+def rank_of(leaf: Node) -> tuple[Node, bool] | None:
+    """The value that a leaf ranks, and whether it is of its highest; None for other leaves."""
+    if leaf.name != "le" or leaf.operands[0].name not in ("rank", "rank_percent"):
+        return None
+    (value,) = leaf.operands[0].operands
+    return (value.operands[0], False) if value.name == "neg" else (value, True)
 
 
-def bought_count(rule: TradingRule) -> int | None:
+def is_comparison(leaf: Node) -> bool:
+    """Whether a leaf compares two values: no cross, and no rank."""
+    return leaf.name in ("gt", "ge", "lt", "le") and rank_of(leaf) is None
+
+
+def ranked(value: Node, *, top: bool, amount: float, unit: str) -> Node:
+    """The best or the worst of all by a value: a share in ``percent``, or a ``count``."""
+    place = make("rank" if unit == "count" else "rank_percent", value if top else make("neg", value))
+    return make("le", place, number(amount))
+
+
+def _ranks_of(condition: Node, *, negated: bool) -> Iterator[tuple[Node, bool]]:
+    if condition.name in _JOINTS:
+        for part in condition.operands:
+            yield from _ranks_of(part, negated=negated != (condition.name == "not"))
+    elif rank_of(condition):
+        yield condition, negated
+
+
+def bought_count(rule: Rule) -> int | None:
     """How many symbols a ranking of the entry picks; None if there is none by number."""
-    picked = [rank.amount for rank, negated in _ranks_of(rule.entry, negated=False) if not negated]
-    units = {rank.unit for rank, _ in _ranks_of(rule.entry, negated=False)}
-    return int(max(picked)) if picked and units == {"count"} else None
+    ranks = list(_ranks_of(rule.entry, negated=False))
+    picked = [rank.operands[1].constant for rank, negated in ranks if not negated]
+    is_count = {rank.operands[0].name for rank, _ in ranks} == {"rank"}
+    return int(max(picked)) if picked and is_count else None
 
 
-def contradicts(entry: Condition, exit_: Condition) -> bool:
-    """Whether the exit sells what is not in the opposite end of the ranking that the entry buys.
+def contradicts(entry: Node, exit_: Node) -> bool:
+    """Whether the exit sells what is bought: at once, or what is not in the opposite end of the entry's ranking.
 
     The lowest 10 are hardly ever in the top 20, so *not in the top 20* would sell them at once.
     """
-    bought = {(rank.value, rank.side) for rank, negated in _ranks_of(entry, negated=False) if not negated}
-    kept = {(rank.value, rank.side) for rank, negated in _ranks_of(exit_, negated=False) if negated}
-    turned = {(value, "bottom" if side == "top" else "top") for value, side in kept}
-    return bool(turned & bought) and not kept & bought
+    bought = {rank_of(rank) for rank, negated in _ranks_of(entry, negated=False) if not negated}
+    kept = {rank_of(rank) for rank, negated in _ranks_of(exit_, negated=False) if negated}
+    turned = {(found[0], not found[1]) for found in kept if found}
+    return entry == exit_ or (bool(turned & bought) and not kept & bought)
 
 
-def has_event(condition: Condition) -> bool:
+def has_event(condition: Node) -> bool:
     """Whether a cross is part of the condition."""
-    return any(isinstance(leaf, Cross) for leaf in leaves_of(condition))
+    return any(leaf.name.startswith("cross") for leaf in leaves_of(condition))
 
 
-def is_bullish(condition: Condition) -> bool:
+def is_bullish(condition: Node) -> bool:
     """Whether a condition alone is an event that means a purchase.
 
     The price or the shorter average crosses above the longer average, the faster line of MACD or KDJ above
     the slower line, DIF above zero, or the price breaks above a high.
     """
     match condition:
-        case Cross(left=Bar(field="close"), direction="up", right=Average(field="close")):
-            return True
-        case Cross(left=Average(field="close") as one, direction="up", right=Average() as other):
-            return one.period < other.period
-        case Cross(left=Macd(part="dif"), direction="up", right=Macd() | Number(value=0.0)):
-            return True
-        case Cross(left=Kdj(part=one), direction="up", right=Kdj(part=other)):
-            return "jkd".index(one) < "jkd".index(other)
-        case Compare(left=Bar(field="close"), op=">", right=Extreme(side="high")):
-            return True
-    return False
+        case Node("gt", (Node("close"), Node() as right)):
+            return is_extreme(right) and right.operands[0].name == "highest"
+        case Node("cross_up", (Node() as left, Node() as right)):
+            pass
+        case _:
+            return False
+    if left.name in AVERAGES and right.name in AVERAGES:
+        return field_of(left) == "close" and period_of(left) < period_of(right)
+    if left.name in KDJ_LINES and right.name in KDJ_LINES:
+        return KDJ_LINES.index(left.name) < KDJ_LINES.index(right.name)
+    if left.name == "dif":
+        return right.name in MACD_LINES or right == number(0.0)
+    return left == CLOSE and field_of(right) == "close"
 
 
-def fields_of(rule: TradingRule) -> tuple[str, ...]:
+def fields_of(rule: Rule) -> tuple[str, ...]:
     """Daily indicators that the rule needs, in reading order. Bars are implied."""
-    found: dict[str, None] = {}
-    for leaf in (*leaves_of(rule.entry), *leaves_of(rule.exit)):
-        values = (leaf.value,) if isinstance(leaf, Rank) else (leaf.left, leaf.right)
-        found.update({value.field: None for value in values if isinstance(value, Indicator)})
-    return tuple(found)
+    values = (each for side in (rule.entry, rule.exit) for each in values_in(side))
+    return tuple(dict.fromkeys(each.name for each in values if is_field(each)))
 
 
-def _opposite_compare(leaf: Compare) -> Compare:
-    turned = replace(leaf, op=_REVERSED[leaf.op])
-    match leaf.left, leaf.right:
-        case ((Rsi() | Kdj()), Number(value=value)):
-            return replace(turned, right=Number(value=100.0 - value))
-        case _, (Band(side="upper") as band) if leaf.op in (">", ">="):
-            return replace(turned, right=replace(band, side="lower"))
-        case _, (Band(side="lower") as band) if leaf.op in ("<", "<="):
-            return replace(turned, right=replace(band, side="upper"))
-        case _, (Extreme(side="high") as extreme) if leaf.op in (">", ">="):
-            return replace(turned, right=replace(extreme, side="low"))
-        case _, (Extreme(side="low") as extreme) if leaf.op in ("<", "<="):
-            return replace(turned, right=replace(extreme, side="high"))
-    return turned
+def _opposite_compare(leaf: Node) -> Node:
+    left, right = leaf.operands
+    rises = leaf.name in ("gt", "ge")
+    if left.name in ("rsi", *KDJ_LINES) and right.name == "number":
+        right = number(100.0 - right.constant)
+    elif right.name == ("boll_upper" if rises else "boll_lower"):
+        right = make(_OTHER_SIDE[right.name], *right.args)
+    elif is_extreme(right) and right.operands[0].name == ("highest" if rises else "lowest"):
+        right = extreme("low" if rises else "high", period_of(right.operands[0]))
+    return make(_REVERSED[leaf.name], left, right)
 
 
-def _has_range(parts: tuple[Condition, ...]) -> bool:
+def _has_range(parts: tuple[Node, ...]) -> bool:
     """Whether two parts are levels of one value in opposite directions, which have no opposites one by one."""
-    levels = [part for part in parts if isinstance(part, Compare) and isinstance(part.right, Number)]
-    return any(one.left == other.left and one.op[0] != other.op[0] for one in levels for other in levels)
+    levels = [part for part in parts if is_comparison(part) and part.operands[1].name == "number"]
+    pairs = ((one, other) for one in levels for other in levels)
+    return any(one.operands[0] == other.operands[0] and one.name[0] != other.name[0] for one, other in pairs)
 
 
-def opposite(condition: Condition) -> Condition | None:
+def opposite(condition: Node) -> Node | None:
     """The exit of a rule without an exit; None if there is no natural one.
 
     A cross reverses; a comparison reverses strictly, an oscillator goes to its other end (``RSI < 30`` to
     ``RSI > 70``), a channel to its other side; a rank becomes "no longer in it".
     """
-    match condition:
-        case Cross(direction=direction):
-            return replace(condition, direction="down" if direction == "up" else "up")
-        case Compare():
+    if rank_of(condition):
+        return make("not", condition)
+    if condition == HELD:
+        return NEVER
+    match condition.name:
+        case "cross_up" | "cross_down":
+            return make(_REVERSED[condition.name], *condition.args)
+        case "gt" | "ge" | "lt" | "le":
             return _opposite_compare(condition)
-        case Rank():
-            return Not(part=condition)
-        case Not(part=part):
-            return part
-        case AllOf(parts=parts):
-            return _opposite_of_all(parts)
-        case AnyOf(parts=parts):
-            if has_event(condition):
-                return None
-            return Not(part=condition) if _has_range(parts) else _join(AllOf, parts)
-        case OfIndex():
-            return None
+        case "not":
+            return condition.operands[0]
+        case "and":
+            return _opposite_of_all(condition.operands)
+        case "or" if not has_event(condition):
+            parts = condition.operands
+            return make("not", condition) if _has_range(parts) else _join("and", parts)
+    return None
 
 
-def _opposite_of_all(parts: tuple[Condition, ...]) -> Condition | None:
+def _opposite_of_all(parts: tuple[Node, ...]) -> Node | None:
     """Any one opposite is enough; beside an event the rest is a filter of entries, as is what an index does."""
-    own = tuple(part for part in parts if not isinstance(part, OfIndex))
+    own = tuple(part for part in parts if part.name != "index")
     events = tuple(part for part in own if has_event(part))
     if not events and _has_range(own):
-        return Not(part=AllOf(parts=own))
-    return _join(AnyOf, events or own) if own else None
+        return make("not", make("and", *own))
+    return _join("or", events or own) if own else None
 
 
-def _join(kind: type[AllOf | AnyOf], parts: tuple[Condition, ...]) -> Condition | None:
-    turned = tuple(other for part in parts if (other := opposite(part)) is not None)
+def _join(name: str, parts: tuple[Node, ...]) -> Node | None:
+    turned = [other for part in parts if (other := opposite(part)) is not None]
     if len(turned) < len(parts):
         return None
-    return turned[0] if len(turned) == 1 else kind(parts=turned)
+    return turned[0] if len(turned) == 1 else make(name, *turned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watched:
+    """The one security that a rule watches while others are traded; an index is in the panel ``index``."""
+
+    code: str
+    traded: tuple[str, ...]
+
+    def rule(self, rule: Rule) -> Rule:
+        """The rule of the watched security."""
+        kind = "index" if is_index_code(self.code) else "of"
+        exit_ = rule.exit if rule.exit == NEVER else make(kind, self.code, rule.exit)
+        return Rule(make(kind, self.code, rule.entry), exit_)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """A rule, the source of its cell, and the name of the signal that this hands over."""
+
+    source: str
+    name: str
+    rule: Rule
+
+
+def write_code(rule: Rule, watched: Watched | None = None) -> Code:
+    """The cell that computes a rule's signal, of the securities that are traded, and hands it over."""
+    whole, name = watched.rule(rule) if watched else rule, name_of(rule)
+    return Code(source=whole.cell(name, watched.traded if watched else ()), name=name, rule=whole)
+
+
+_LONGEST_NAME = 80
+
+
+def name_of(rule: Rule) -> str:
+    """Name of a rule's signal, at most 80 characters; it has the exit unless that is the opposite.
+
+    >>> cross = make("cross_up", average(5), average(20))
+    >>> name_of(Rule(cross, make("cross_down", average(5), average(20))))
+    'cross_up_sma_5_sma_20'
+    """
+    name = short_name(rule.entry, _LONGEST_NAME)
+    if rule.exit != opposite(rule.entry):
+        name = f"{name}_exit_{short_name(rule.exit, _LONGEST_NAME)}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{content_hash(name, size=4)}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from quantgraph.data.symbols import INDEX_NAMES
 from quantgraph.sentences._text import MARKS, NO_TICKERS, collapse_spaces
@@ -17,6 +19,8 @@ INDEX_CODES: dict[str, str] = {
     **{name.lower(): code for code, names in INDEX_NAMES.items() for name in names},
     "上证指数": "000001.SH",
     "上证综指": "000001.SH",
+    "沪指": "000001.SH",
+    "深成指": "399001.SZ",
 }
 """Index code by the names people use for it."""
 
@@ -51,6 +55,20 @@ _EVERYTHING = re.compile(  # "全部A股"
 )
 _ALL = re.compile(r"(?<![A-Za-z])ALL(?![A-Za-z])")  # "ALL"
 _BARE = re.compile(r"(?<![0-9A-Za-z.\-/])(\d{6})(?![0-9A-Za-z%日天倍]|\.\d)")  # "600519"
+_NAMES = list(
+    csv.DictReader(Path(__file__).with_name("nicknames.csv").read_text(encoding="utf-8").splitlines())
+)
+_NICKNAMES = {
+    name: row["code"]
+    for row in _NAMES
+    for name in (*row["chinese"].split(), *filter(None, row["english"].split("|")))
+}
+"""Code by a name that people use and no source lists; one that may mean two companies is not here."""
+_NICKNAME = re.compile(  # "宁王"
+    r"(?<![成分手其构搭上山广华])(?:" + "|".join(name for name in _NICKNAMES if not name.isascii())
+    + r")(?![股酒酱地概板链业情为动政诺化])|\b(?:" + "|".join(filter(str.isascii, _NICKNAMES)) + r")\b",
+    re.IGNORECASE,
+)  # fmt: skip
 _TICKER = re.compile(r"(?<![A-Za-z0-9.])([A-Z]{2,5}(?:\.[A-Z])?)(?![A-Za-z0-9])")  # "AAPL"
 _ENDS = r"(?![A-Za-z0-9-]|\.[A-Za-z0-9])"
 _IN_TWO_PARTS = re.compile(rf"(?<![A-Za-z0-9.-])([A-Z]{{2,6}}[.-][A-Z]{{1,6}}|[A-Z][.-][A-Z]{{2,6}}){_ENDS}")
@@ -167,6 +185,10 @@ def find_symbols(
         is_code = not is_word(match[1].lower()) and (listed is None or match[1] in listed)
         return match[1] if is_code else None
 
+    def nickname(match: re.Match[str]) -> str | None:
+        code = _NICKNAMES[match[0].lower() if match[0].isascii() else match[0]]
+        return code if listed is None or code in listed else None
+
     marks = _Marks(text)
     for name in sorted(names, key=len, reverse=True):
         if name:
@@ -175,6 +197,7 @@ def find_symbols(
     marks.take(_SUFFIXED, lambda m: f"{m[1]}.{_EXCHANGES.get(m[2].upper(), m[2].upper())}")
     marks.take(_PREFIXED, lambda m: f"{m[2]}.{m[1].upper()}")
     marks.take(_INDEX_NAME, _index_code)
+    marks.take(_NICKNAME, nickname)
     marks.take(_EVERYTHING, lambda _: ALL)
     marks.take(_BARE, _bare_code)
     marks.take(_ABROAD, lambda m: m[1] or f"{m[2]}.HK")

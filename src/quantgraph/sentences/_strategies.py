@@ -4,31 +4,49 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from quantgraph.sentences import _rules as tree
+from quantgraph.errors import BadOption
+from quantgraph.rules import Node, Rule, make
 from quantgraph.sentences._grammar import (
     Clause,
-    Falling,
     Group,
-    JoinedClause,
+    NodeClause,
+    band_words,
     kind_at,
     line_pairs,
     operands,
     parse_clause,
+    upper_band,
 )
 from quantgraph.sentences._meaning import Memory, after_clause, remember, resolve
 from quantgraph.sentences._named_rules import (
     bare_side,
-    elided_cross,
     is_reversion,
     joint_of,
     middle_exit,
     named_bands,
     named_indicator,
     named_rule,
-    same_line_exit,
     strip_separators,
+    turned_exit,
+)
+from quantgraph.sentences._rules import (
+    AVERAGES,
+    BANDS,
+    HELD,
+    KDJ_LINES,
+    MACD_LINES,
+    NEVER,
+    contradicts,
+    has_event,
+    is_bullish,
+    is_comparison,
+    is_field,
+    leaves_of,
+    opposite,
 )
 from quantgraph.sentences._text import DATA_KINDS, Token, clean_words, readable_excerpt
 
@@ -42,8 +60,8 @@ class LineRule:
     With ``otherwise`` the exit is the complement of the entry.
     """
 
-    entry: tree.Condition | None = None
-    exit: tree.Condition | None = None
+    entry: Node | None = None
+    exit: Node | None = None
     otherwise: bool = False
     failed: tuple[str, ...] = ()
     memory: Memory = field(default_factory=Memory)
@@ -58,7 +76,7 @@ class RuleReading:
     ``exit_is_default`` is True if the text names no exit and the opposite of the entry takes its place.
     """
 
-    rule: tree.TradingRule | None = None
+    rule: Rule | None = None
     contradiction: str = ""
     entry: str = ""
     exit: str = ""
@@ -116,28 +134,28 @@ def _without_pauses(tokens: Tokens) -> tuple[list[Token], bool]:
 
 
 def _mixes(clause: Clause) -> bool:
-    return isinstance(clause, JoinedClause) and any(
-        isinstance(part, JoinedClause) and part.word != clause.word for part in clause.parts
-    )
+    names = {each.name for each in (clause, *getattr(clause, "parts", ())) if isinstance(each, NodeClause)}
+    return names >= {"and", "or"}
 
 
-def _condition(tokens: Tokens, memory: Memory) -> tuple[tree.Condition, Memory] | None:
+def _condition(tokens: Tokens, memory: Memory) -> tuple[Node, Memory] | None:
     """The only meaning of a clause; None without one, or with several."""
     plain, joint = _without_pauses(tokens)
     if len(plain) > _LONGEST_CLAUSE:
         return None
     brackets = any(token.kind == "LP" for token in plain)
-    found: dict[tree.Condition, Memory] = {}
-    for clause in parse_clause(plain):
-        if joint and _mixes(clause) and not brackets:
-            return None
-        result = resolve(clause, memory)
-        if result is not None:
-            found[result[0]] = result[1]
+    found: dict[Node, Memory] = {}
+    with suppress(BadOption):  # more parts than a rule may have
+        for clause in parse_clause(plain):
+            if joint and _mixes(clause) and not brackets:
+                return None
+            result = resolve(clause, memory)
+            if result is not None:
+                found[result[0]] = result[1]
     return next(iter(found.items())) if len(found) == 1 else None
 
 
-def read_condition(tokens: Tokens) -> tree.Condition | None:
+def read_condition(tokens: Tokens) -> Node | None:
     """The only meaning of tokens that stand alone; None without one, or with several."""
     found = _condition(tokens, Memory())
     return None if found is None else found[0]
@@ -145,31 +163,28 @@ def read_condition(tokens: Tokens) -> tree.Condition | None:
 
 def _preamble(tokens: Tokens, memory: Memory) -> Memory | None:
     """The memory after a value or two lines ahead of the clauses: ``用RSI(14)，``, ``rank by 20-day return;``."""
-    pairs = [pair for pair, end in line_pairs(tokens, 0) if end == len(tokens)]
-    for left, right in pairs:
-        if isinstance(left, tree.Average | tree.Macd | tree.Kdj) and isinstance(
-            right, tree.Average | tree.Macd | tree.Kdj
-        ):
+    for (left, right), end in line_pairs(tokens, 0):
+        if end == len(tokens) and isinstance(left, Node) and isinstance(right, Node):
             return remember(memory, left, right)
     for value, end in operands(tokens, 0):
         if end != len(tokens):
             continue
-        if isinstance(value, Falling):
-            return None
-        if isinstance(value, Group) and not isinstance(value.left, tree.Macd | tree.Kdj):
+        if isinstance(value, Group) and value.left.name in BANDS:
             return replace(memory, band=value.left)
-        if type(value).__name__ in ("Return", "Indicator", "Rsi", "Bar", "Average", "Kdj", "Macd", "Band"):
-            return remember(memory, value)  # type: ignore[arg-type]
+        if isinstance(value, Node) and (value.name in _NAMED_AHEAD or is_field(value)):
+            return remember(memory, value)
     return None
+
+
+_NAMED_AHEAD = ("change", "rsi", "close", "volume", *AVERAGES, *KDJ_LINES, *MACD_LINES, *BANDS)
 
 
 def _with_bands(tokens: Tokens, memory: Memory) -> Memory:
     """The memory with the Bollinger band of this line, if any."""
     for at in range(len(tokens)):
-        for value, _ in operands(tokens, at):
-            band = value.left if isinstance(value, Group) else value
-            if isinstance(band, tree.Band):
-                memory = replace(memory, band=band)
+        _, named, numbers, _ = band_words(tokens, at)
+        if named and (band := upper_band(numbers)):
+            memory = replace(memory, band=band)
     return memory
 
 
@@ -182,7 +197,7 @@ def _bullish_event(tokens: Tokens, memory: Memory) -> LineRule | None:
     if any(token.kind in ("ABOVE", "GE", "POST_UP") for token in tokens):
         return None
     found = _condition(tokens, memory)
-    if found is None or not tree.is_bullish(found[0]):
+    if found is None or not is_bullish(found[0]):
         return None
     return LineRule(entry=found[0], memory=found[1])
 
@@ -270,6 +285,8 @@ def read_line_rule(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     parts = _assign(segments) if bare_side(segments[0], line, "BUY", memory) else None
     if segments[0] and (seen := _preamble(segments[0], memory)) is not None:
         memory, segments[0] = seen, []
+    if actions == ["SELL"] and all(segments) and _bullish_event(segments[0], memory) is not None:
+        actions, parts = ["BUY", "SELL"], dict(enumerate(segments))  # golden cross, exit on a death cross
     parts = parts or _assign(segments) or _around(segments, memory)
     if parts is None or len(set(actions)) < len(actions):
         return LineRule(failed=(_text(plain, line),), memory=memory)
@@ -291,23 +308,23 @@ def _never_sold(tokens: Tokens, line: str, memory: Memory) -> LineRule:
     read = read_line_rule(bought, line, memory) if bought else LineRule(memory=memory)
     if read.exit is not None or read.otherwise:
         return failed
-    return replace(read, exit=tree.NEVER, exit_text=tokens[at].text)
+    return replace(read, exit=NEVER, exit_text=tokens[at].text)
 
 
 _JOINS = re.compile(r"and|but|就|并|然后")  # "然后"
 
 
-def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[tree.Condition, Memory] | None:
+def _both(joint: tuple[Tokens, Tokens] | None, memory: Memory) -> tuple[Node, Memory] | None:
     """Both sides of a joint as one condition; each must be a condition alone, the second without a rank."""
     if joint is None or any(_condition(side, Memory(band=memory.band)) is None for side in joint):
         return None
     first, second = joint
     comma = Token(kind="AND", text="", begin=first[-1].end, end=first[-1].end)
     found = _condition([*first, comma, *second], memory)
-    if found is None or not isinstance(found[0], tree.AllOf):
+    if found is None or found[0].name != "and":
         return None
     alone = _condition(second, Memory(band=memory.band))
-    ranks = alone is None or not all(isinstance(leaf, tree.Compare) for leaf in tree.leaves_of(alone[0]))
+    ranks = alone is None or not all(is_comparison(leaf) for leaf in leaves_of(alone[0]))
     return None if ranks else found
 
 
@@ -319,43 +336,42 @@ def _read_parts(actions: list[str], parts: dict[int, list[Token]], line: str, me
             exit_text = _text(parts[at], line)
             clauses = replace(clauses, otherwise=parts[at][0].kind == "ELSE", exit_text=exit_text)
             continue
-        found = elided_cross(parts[at], line, clauses.entry, clauses.memory) if action == "SELL" else None
-        found = found or _condition(parts[at], clauses.memory)
-        if found is None and action == "SELL" and clauses.entry is not None:
-            found = middle_exit(parts[at], clauses.entry, clauses.memory) or same_line_exit(
+        found = None
+        if action == "SELL" and clauses.entry is not None:
+            found = turned_exit(parts[at], line, clauses.entry, clauses.memory) or middle_exit(
                 parts[at], clauses.entry, clauses.memory
             )
+        found = found or _condition(parts[at], clauses.memory)
         if found is None and action == "BUY":
             leading_not = at == 0 and "SELL" in actions
             found = _both(joint_of(parts[at], line, leading_not=leading_not), clauses.memory)
         if found is None:
-            found = bare_side(parts[at], line, "BUY" if action == "BUY" else "SELL", clauses.memory)
+            found = bare_side(parts[at], line, action, clauses.memory)
             shortened = shortened or found is not None
         if found is None:
             return LineRule(failed=(_text(parts[at], line),), memory=memory)
-        condition, seen = found[0], after_clause(*found)
-        clauses = (
-            replace(clauses, entry=condition, memory=seen, entry_text=_text(parts[at], line))
-            if action == "BUY"
-            else replace(clauses, exit=condition, memory=seen, exit_text=_text(parts[at], line))
-        )
+        side, text = "entry" if action == "BUY" else "exit", _text(parts[at], line)
+        said: dict[str, Any] = {side: found[0], f"{side}_text": text}
+        clauses = replace(clauses, memory=after_clause(*found), **said)
     if shortened and not is_reversion(clauses.entry, clauses.exit):
         words = tuple(_text(parts[at], line) for at in range(len(actions)))
         return LineRule(failed=words, memory=memory)
     return clauses
 
 
-HELD = tree.Compare(left=tree.Bar(), op=">", right=tree.Number(value=0.0))
-"""Buy and hold: nothing is left out, since it has no exit."""
+def _complement(entry: Node) -> Node | None:
+    """Wherever the entry does not hold; None for an event, which hardly ever does."""
+    return None if has_event(entry) else make("not", entry)
 
 
-def rule_of(lines: Iterable[LineRule]) -> RuleReading:
+def rule_of(lines: Iterable[LineRule], end: str = "") -> RuleReading:
     """One rule from all lines.
 
-    A later entry replaces the whole rule and earlier failures, a later exit only the exit.
+    A later entry replaces the whole rule and earlier failures, a later exit only the exit. ``end`` are words
+    of a trade plan that end a position: they are the exit where no other is named.
     """
-    entry: tree.Condition | None = None
-    exit_: tree.Condition | None = None
+    entry: Node | None = None
+    exit_: Node | None = None
     otherwise = failed = False
     entry_text = exit_text = ""
     for clauses in lines:
@@ -371,19 +387,15 @@ def rule_of(lines: Iterable[LineRule]) -> RuleReading:
             exit_, otherwise, exit_text = clauses.exit, False, clauses.exit_text
     if entry is None or failed:
         return RuleReading()
-    if exit_ is not None and tree.contradicts(entry, exit_):
+    if exit_ is not None and contradicts(entry, exit_):
         return RuleReading(contradiction=exit_text)
     exit_text = exit_text or (entry_text if entry == HELD else "")
+    if exit_ is None and not exit_text and end:
+        exit_, exit_text = NEVER, end
     is_default = exit_ is None and not exit_text
     if exit_ is None:
-        exit_ = (
-            None
-            if otherwise and tree.has_event(entry)
-            else tree.Not(part=entry)
-            if otherwise
-            else tree.opposite(entry)
-        )
+        exit_ = _complement(entry) if otherwise else opposite(entry)
     if exit_ is None:
         return RuleReading()
-    rule = tree.TradingRule(entry=entry, exit=exit_)
+    rule = Rule(entry, exit_)
     return RuleReading(rule=rule, entry=entry_text, exit=exit_text, exit_is_default=is_default)

@@ -16,110 +16,17 @@ from functools import lru_cache
 
 from quantgraph._util.texts import language_of, say, simplified
 from quantgraph.sentences._dates import MARK
+from quantgraph.sentences._wording import MOST_DIGITS, chinese_number, plain_wording
 
-MOST_DIGITS = 15
-"""Most digits of a number in a sentence: a float holds as many exactly."""
-
+__all__ = ["chinese_number"]
 MARKS = "\U000f0000-\U000ffffd"
 """Range of the placeholders of securities in a marked text; no text of a user has them."""
 
-_DIGITS = {
-    "零": 0, "〇": 0, "一": 1, "二": 2, "两": 2, "三": 3, "四": 4,
-    "五": 5, "六": 6, "七": 7, "八": 8, "九": 9,
-}  # fmt: skip
-_WORDS = {
-    "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9,
-    "ten": 10, "twelve": 12, "fourteen": 14, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40,
-    "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "hundred": 100,
-}  # fmt: skip
-
-_FIGURES = "零〇一二两三四五六七八九十百"
-_NUMERAL = re.compile(  # "二十日"
-    rf"(?<![{_FIGURES}])(?!一\s*个(?!月|季|交易日|周|星期|年|日|天))[{_FIGURES}]{{1,{MOST_DIGITS}}}+(?=\s*(?:个|日|天|周|月|年|季度|倍|只|支|名|家|成(?![交份分])|%))"
-)
 _CONTROL = re.compile(r"[\x00-\x09\x0b-\x1e\x7f-\x9f]")  # "\x00"
 _INVISIBLE = re.compile(rf"[{MARKS}\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 _SPACES = re.compile(r"[^\S\n]{2,}")  # "MA5  MA20"
 _MARK = "\x1f"
 _MEASURE = re.compile(r"[个些种套份款]+")  # "个"
-_PERCENT_OF = re.compile(rf"百分之([{_FIGURES}]{{1,{MOST_DIGITS}}}+(?![{_FIGURES}])|\d+(?:\.\d+)?)")
-_TENTHS = re.compile(rf"(?<!\d)(\d{{1,{MOST_DIGITS}}})\s*成(?![交份分])")  # "3成"
-_ENGLISH_NUMBER = re.compile(  # "five days"
-    r"\b("
-    + "|".join(_WORDS)
-    + r")\b(?=[\s-]*(?:days?|sessions?|weeks?|months?|years?|times|percent|stocks?)\b)"
-    r"|(?<=\btop )(" + "|".join(_WORDS) + r")\b|(?<=\bbottom )(" + "|".join(_WORDS) + r")\b",
-    re.IGNORECASE,
-)
-_PERCENT_WORD = re.compile(r"(?<=\d)\s*(?:per\s?cent|pct)\b", re.IGNORECASE)  # "5 percent"
-_LOOK_BACK_ZH = re.compile(  # "过去20日的涨幅"
-    r"(?:过去|最近|近|前)\s*(\d+)\s*个?(?:交易)?[日天]"
-    r"(?=\s*内?\s*的?\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量|新高|新低|最高|最低|高点|低点|均|平均))内?\s*的?\s*"
-)
-_LOOK_BACK_EN = re.compile(  # "return over the past 20 days"
-    r"\b(returns?|momentum|gain|highs?|lows?|average(?: volume)?|rsi)\s+(?:over|of|in|for|during)\s+(?:the\s+)?"
-    r"(?:last|past|previous|prior)?\s*(\d+)\s+(?:trading\s+)?(?:days|sessions)\b",
-    re.IGNORECASE,
-)
-_PAST_N_DAY = re.compile(  # "past 20 days' return"
-    r"\b(?:last|past|previous|prior)\s+(\d+)[\s-]*(?:trading\s+)?days?(?:'s|')?\s+"
-    r"(?=returns?\b|momentum\b|gain\b|highs?\b|lows?\b|average\b)",
-    re.IGNORECASE,
-)
-
-
-SESSIONS_A_MONTH = 21
-"""Sessions of a month of momentum or return."""
-_MONTHS_OF = re.compile(  # "过去3个月涨幅"
-    r"(?:过去|最近|近|前)?(\d{1,3})个月的?(?=\s*(?:累计)?(?:涨幅|跌幅|涨跌幅|收益|回报|动量))"
-    r"|\b(\d{1,3})[\s-]month(?:s')?[\s-]+(?=returns?\b|momentum\b|gains?\b)",
-    re.IGNORECASE,
-)
-_FROM_BELOW = re.compile(  # "crosses the 20-day average from below"
-    r"\bcross(es|ed|ing)?\b(?!\s+(?:above|below|over|under|up|down)\b)"
-    r"((?:(?!\b(?:and|or|buy|sell|when|then|from)\b)[\w\s'()-]){1,60}?)\bfrom\s+(below|above)\b",
-    re.IGNORECASE,
-)
-_DAYS_BROKEN = re.compile(  # "20日突破,买入"
-    r"(?<!\d)(\d+)\s*[日天](突破|跌破)(?=\s*(?:时|就|则|后)?\s*(?:[,;。]|$|买|做多|开仓|入场|卖|平仓|离场|出场|清仓))"
-)
-_DAYS_THAT_CROSS = re.compile(  # "5日/20日金叉"
-    r"(?<![\d.月/-])(\d{1,3})(?:\s*[日天]\s*[/、和与]?|\s*-?\s*days?\s*(?:/|\band)|\s*[/、和与]|\s+and)\s*(\d{1,3})\s*(?:[日天]|-?\s*days?\b)?"
-    r"(?=\s*的?(?:黄金交叉|金叉|死亡交叉|死叉|(?:golden|death|dead)[\s-]cross))",
-    re.IGNORECASE,
-)
-_BREAKS = re.compile(  # "breaks its 20-day high"
-    r"\bbreak(s|ing)?\s+(?:(?:out\s+of|through)\s+)?(?:(?:its|the|an?)\s+)?(?:new\s+)?(?=\d+[\s-]*days?\s+(high|low)s?\b)",
-    re.IGNORECASE,
-)
-_STOCKS_WITH = re.compile(  # "5 stocks with the highest"
-    r"\b(?:top\s+)?(\d+)\s+(?:stocks|names|symbols|companies)\s+(?:with|that\s+have|having)\s+the\s+"
-    r"(highest|largest|strongest|best|lowest|smallest|weakest|worst)\b",
-    re.IGNORECASE,
-)
-_DEVIATIONS_EN = re.compile(  # "2 standard deviations below its 20-day moving average"
-    r"\b(?:more\s+than\s+)?(\d+(?:\.\d+)?)\s*(?:standard\s+deviations?|std(?:s|\s+devs?)?|sigmas?)\s+(above|below)\s+"
-    r"(?:its\s+|the\s+)?(\d+)[\s-]*days?\s+(?:(?:simple\s+)?moving\s+average|average|mean|s?ma)\b",
-    re.IGNORECASE,
-)
-_DEVIATIONS_ZH = re.compile(  # "低于20日均线2个标准差"
-    r"(高于|低于|突破|跌破)\s*(\d+)\s*[日天](?:移动平均线|移动平均|均线|均值)的?\s*(\d+(?:\.\d+)?)\s*[个倍]的?标准差"
-)
-_LEVEL = r"\s*(-?\d+(?:\.\d+)?)(?![\d.]*\s*(?:%|日|天|倍|元|亿))\s*"
-_RISES_TO = re.compile(  # "回升到30以上"
-    rf"(?:重新|再次)?(?:回升|升回|涨回|升|回到|反弹|上升){{1,2}}[到至]?{_LEVEL}(?:以上|之上|上方)"
-)
-_FALLS_TO = re.compile(  # "跌回到70以下"
-    rf"(?:重新|再次)?(?:跌回|降回|回落|跌|降|下降){{1,2}}[到至]?{_LEVEL}(?:以下|之下|下方)"
-)
-_RISES_OVER = re.compile(rf"(?:回升|上升|反弹)[到至]?(?:超过|高于|突破){_LEVEL}")  # "反弹超过30"
-_FALLS_UNDER = re.compile(rf"(?:回落|下降)[到至]?(?:低于|跌破|跌穿){_LEVEL}")  # "回落低于70"
-_BAND_NUMBERS = re.compile(r"\(\s*(\d{1,4})\s*日?\s*,\s*(\d{1,3}(?:\.\d{1,3})?)\s*倍(?:标准差)?\s*\)")
-_TESTED_ZH = re.compile(r"回测\s*(?:过去|最近|近)?\s*(\d{1,3})\s*(年|个月)(?!线|均)")  # "回测最近3年"
-_TESTED_EN = re.compile(  # "backtest over 3 years"
-    r"\b(back-?\s?test(?:ed|ing)?)\s+(?:for|over)\s+(?:the\s+)?(\d{1,3})\s+(years?|months?)\b", re.IGNORECASE
-)
-_HAS_LINES = re.compile(r"布林|boll|均线|[se]?ma\b|轨", re.IGNORECASE)  # "布林"
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
@@ -189,33 +96,13 @@ def longest_number(text: str) -> int:
     return max((len(number.replace(".", "").lstrip("0")) for number in _NUMBER.findall(text)), default=0)
 
 
-def chinese_number(numeral: str) -> int:
-    """A Chinese numeral below a thousand.
-
-    >>> chinese_number("二十"), chinese_number("十二"), chinese_number("一百二十"), chinese_number("六零")
-    (20, 12, 120, 60)
-    """
-    if not set(numeral) & {"十", "百"}:
-        return int("".join(str(_DIGITS[digit]) for digit in numeral))
-    total, digit = 0, 0
-    for letter in numeral:
-        if letter in _DIGITS:
-            digit = _DIGITS[letter]
-        else:
-            total += (digit or 1) * (100 if letter == "百" else 10)
-            digit = 0
-    return total + digit
-
-
 def collapse_spaces(text: str) -> str:
     """A text without runs of spaces, on which patterns would backtrack."""
     return _SPACES.sub(lambda run: _MARK if _MARK in run[0] else " ", text)
 
 
 def normalise(text: str) -> str:
-    """Half-width text without control characters, with digits for number words and one form of a look-back.
-
-    Letter case stays.
+    """Half-width text without control characters, in the words of the lexicon. Letter case stays.
 
     >>> normalise("二十日涨幅超过百分之五，五日均线")
     '20日涨幅超过5%,5日均线'
@@ -227,44 +114,7 @@ def normalise(text: str) -> str:
     text = simplified(collapse_spaces(text))
     text = re.sub(r"[\u2018\u2019]", "'", text).replace("\u2212", "-")  # "the stock\u2019s high"
     text = text.replace("半年", "6个月") if not re.search(r"[上下]半年", text) else text  # "上半年"
-    text = _PERCENT_OF.sub(lambda m: f"{m[1] if m[1][0].isdigit() else chinese_number(m[1])}%", text)
-    text = _NUMERAL.sub(lambda m: str(chinese_number(m[0])), text)
-    text = _TENTHS.sub(lambda m: f"{int(m[1]) * 10}%", text)
-    text = _ENGLISH_NUMBER.sub(lambda m: str(_WORDS[m[0].lower()]), text)
-    text = _PERCENT_WORD.sub("%", text)
-    text = _MONTHS_OF.sub(
-        lambda m: f" {SESSIONS_A_MONTH * int(m[1] or m[2])}{'日' if m[1] else '-day '}", text
-    )
-    text = _FROM_BELOW.sub(
-        lambda m: f"cross{m[1] or ''} {'above' if m[3].lower() == 'below' else 'below'} {m[2]}", text
-    )
-    if not _HAS_LINES.search(text):
-        text = _DAYS_BROKEN.sub(lambda m: f"{m[2]}{m[1]}日{'新高' if m[2] == '突破' else '新低'}", text)
-    text = _DEVIATIONS_ZH.sub(
-        lambda m: f"{m[1]}布林带({m[2]},{m[3]}){'上轨' if m[1] in ('高于', '突破') else '下轨'}", text
-    )
-    text = _DEVIATIONS_EN.sub(
-        lambda m: (
-            f"{m[2]} the {'upper' if m[2].lower() == 'above' else 'lower'} Bollinger band ({m[3]}, {m[1]})"
-        ),
-        text,
-    )
-    text = _BAND_NUMBERS.sub(r"(\1,\2)", text)
-    text = _TESTED_ZH.sub(r"回测最近\1\2", text)
-    text = _TESTED_EN.sub(r"\1 last \2 \3", text)
-    for pattern, word in (
-        (_RISES_TO, "突破"),
-        (_RISES_OVER, "突破"),
-        (_FALLS_TO, "跌破"),
-        (_FALLS_UNDER, "跌破"),
-    ):
-        text = pattern.sub(rf"{word}\1", text)
-    text = _DAYS_THAT_CROSS.sub(r"\1日\2日均线", text)
-    text = _STOCKS_WITH.sub(r"\2 \1 by", text)
-    text = _LOOK_BACK_ZH.sub(r" \1日", text)
-    text = _LOOK_BACK_EN.sub(r"\2-day \1", text)
-    text = _PAST_N_DAY.sub(r"\1-day ", text)
-    return _BREAKS.sub(lambda m: f"break{m[1] or ''} {'above' if m[2].lower() == 'high' else 'below'} ", text)
+    return plain_wording(text)
 
 
 _FILL_ZH = (
@@ -275,7 +125,7 @@ _FILL_ZH = (
     "这只", "该", "其", "它们", "它", "股票池", "股票", "个股", "标的", "成分股", "中", "里", "内", "范围", "期间", "区间", "时间段", "时间",
     "从", "由", "为", "是", "值", "条", "指标", "处于", "位于", "出现", "形成", "发生", "创出", "创下", "创", "排名", "排序", "排列", "每天", "每日",
     "当天", "当日", "今日", "规则", "条件", "参数", "改为", "改成", "换成", "换为", "那些", "那", "公司", "a股", "元", "进入", "包含", "包括", "所有",
-    "某", "谁", "些", "个", "帮", "来个", "搞个", "弄个", "一种", "一套", "一份", "一款", "简单", "基础", "基本", "经典", "普通", "常见", "常用", "标准", "看一看", "看看", "看", "的效果", "效果如何", "效果怎么样", "效果", "表现如何", "怎么样", "如何", "再试一次", "再试", "重试", "继续", "好的", "可以", "默认", "是的", "没错", "确认", "都", "请用", "于", "上述", "以下规则",
+    "某", "谁", "些", "个", "帮", "已经", "来个", "搞个", "弄个", "一种", "一套", "一份", "一款", "简单", "基础", "基本", "经典", "普通", "常见", "常用", "标准", "看一看", "看看", "看", "的效果", "效果如何", "效果怎么样", "效果", "表现如何", "怎么样", "如何", "再试一次", "再试", "重试", "继续", "好的", "可以", "默认", "是的", "没错", "确认", "都", "请用", "于", "上述", "以下规则",
 )  # fmt: skip
 FILLERS_ZH = re.compile("|".join(sorted(map(re.escape, _FILL_ZH), key=len, reverse=True)))  # "请"
 """Chinese fillers, the longest first."""
@@ -352,13 +202,21 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("TURNS_DOWN", r"由正转负|由正变负|转负|(?:turn(?:s|ing)?|goes|becomes)\s+negative"),
     ("OVERSOLD", r"超卖区?|oversold"),
     ("OVERBOUGHT", r"超买区?|overbought"),
-    ("BUY", r"(?:发出|产生|给出|作为|视为|触发)?(?:买入|买进|做多|开多|建仓|开仓|入场|进场)(?:信号|时机|条件|规则|点)?|持有|买"
-            r"|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?buy(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|go(?:es|ing)?\s+long|enter(?:\s+long)?|entry(?:\s+(?:rule|condition))?|hold(?:s|ing)?"),
-    ("SELL", r"(?:发出|产生|给出|作为|视为|触发)?(?:卖出|卖掉|平仓|平多|清仓|离场|出场)(?:信号|时机|条件|规则|点)?|卖"
-             r"|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?sell(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|exit(?:\s+(?:rule|condition))?|close\s+(?:the\s+|my\s+)?(?:position|long)|go(?:es|ing)?\s+flat"),
+    ("BUY", r"(?:买入?(?:后|并)?)?拿[着住]|(?:发出|产生|给出|作为|视为|触发)?(?:买入|买进|做多|开多|建仓|开仓|入场|进场)(?:信号|时机|条件|规则|点)?|持有|买|低吸|抄底|上车"
+            r"|grab(?:bing)?|scoop(?:s|ing)?\s+(?:(?:it|them)\s+)?up|pick(?:s|ing)?\s+(?:it|them|some)\s+up|get\s+in(?!to)|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?buy(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|go(?:es|ing)?\s+long|enter(?:\s+long)?|entry(?:\s+(?:rule|condition))?|hold(?:s|ing)?(?:\s+(?:it\s+)?while)?"),
+    ("SELL", r"(?:发出|产生|给出|作为|视为|触发)?(?:卖出|卖掉|平仓|平多|清仓|离场|出场)(?:信号|时机|条件|规则|点)?|卖|(?:全部?|全都)?(?:清掉|抛[掉售出]?(?!物)|出掉|卖光|清光)|全清|全卖|(?:全部)?空仓(?!观望|等|期|时)|走人|(?<=就)走(?![势平高低强弱出])|闪人|跑路|(?<=就)跑(?![赢输一回])|下车"
+             r"|dump(?:s|ing)?|get(?:s|ting)?\s+out(?:\s+of\s+(?:it|them))?|bail(?:\s+out)?|go(?:es)?\s+to\s+cash|(?<=[,;] )out(?=\s+(?:on|when|if)\b)|(?:(?:generate|give|emit|as)\s+)?(?:a\s+)?sell(?:ing)?(?:\s+(?:signal|rule|condition))?(?:s\b)?|exit(?:\s+(?:rule|condition))?|close\s+(?:the\s+|my\s+)?(?:position|long)|go(?:es|ing)?\s+flat"),
     ("NEVER", r"(?:(?:就|并|然后)?(?:一直|永远|永久|长期)\s*(?:拿着|拿住|持有|捂着)?[,\s]*)?(?:永不|从不|决不|绝不|再也不|永远不|不再|不)\s*(?:卖出|卖掉|卖|平仓|清仓)"
               r"|(?:一直|永远|永久|长期)\s*(?:拿着|拿住|持有)(?:不动)?|(?:(?:and|but)\s+)?(?:never|don't\s+(?:ever\s+)?|do\s+not\s+(?:ever\s+)?|without\s+(?:ever\s+)?)\s*(?:sell(?:ing)?|exit(?:ing)?)"
               r"|(?:(?:and|but)\s+)?(?:hold|keep)(?:ing)?\s+(?:it\s+|them\s+)?(?:forever|for\s+ever|indefinitely)|no\s+(?:exit|selling|sells?)"),
+    ("STREAK", r"连续\s*(\d+)\s*(?:个?交易日|[天日])(?![均线])(?:都|均)?|for (\d+) (?:(?:straight|consecutive|trading) )*(?:days|sessions)(?: in a row)?|(\d+) (?:straight|consecutive) (?:trading )?(?:days|sessions)|(\d+) (?:days|sessions) (?:in a row|straight|running)"),
+    ("CANDLES", r"(\d+)[阴阳](\d+)[阴阳]线?"),
+    ("UP_DAY", r"收涨|收高|clos(?:es|ed|ing) (?:up|higher)"),
+    ("DOWN_DAY", r"收跌|收低|clos(?:es|ed|ing) (?:down|lower)"),
+    ("UP_CANDLE", r"收阳线?|阳线|up candles?"),
+    ("DOWN_CANDLE", r"收阴线?|阴线|down candles?"),
+    ("LIMIT_UP", r"涨停(?![板价])|limit[\s-]up"),
+    ("LIMIT_DOWN", r"跌停(?![板价])|limit[\s-]down"),
     ("DAYS", r"(\d+)\s*-?\s*(?:个)?(?:交易)?(?:日|天|days?\b|sessions?\b|周期|periods?\b|d(?![a-z]))"),
     ("PCT", r"((?<![a-z0-9日天)])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)\s*%"),
     ("TIMES", _N + r"\s*(?:倍|x(?![a-z])|times|\*)"),
@@ -369,19 +227,19 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("COUNT", r"(\d+)\s*(?:只|支|名|家|个)(?:股票)?|(\d+)\s+(?:stocks?|names?|shares?|symbols?)"),
     ("ZERO", r"(?:零|0)\s*轴|零线|(?:the\s+)?zero(?:[\s-]?(?:line|axis))?"),
     ("NUM", r"((?<![a-z0-9日天)])-?\d+(?:\.\d+)?|\d+(?:\.\d+)?)"),
-    ("GE", r">=|≥|不低于|不小于|不少于|大于\s*(?:或)?等于|至少|at least|(?:not?|no) (?:less|lower|smaller) than|not below|greater than or equal to"),
-    ("LE", r"<=|≤|不高于|不大于|不超过|不多于|小于\s*(?:或)?等于|至多|at most|(?:not?|no) (?:more|higher|greater) than|not above|less than or equal to"),
+    ("GE", r">=|≥|(?:涨|升)[到至](?!\s*-?\d+(?:\.\d+)?\s*%)|不低于|不小于|不少于|大于\s*(?:或)?等于|至少|at least|(?:not?|no) (?:less|lower|smaller) than|not below|greater than or equal to"),
+    ("LE", r"<=|≤|(?:跌|回调)[到至](?!\s*-?\d+(?:\.\d+)?\s*%)|不高于|不大于|不超过|不多于|小于\s*(?:或)?等于|至多|at most|(?:not?|no) (?:more|higher|greater) than|not above|less than or equal to"),
     ("CROSS_UP", r"(?:向上)?上穿|向上穿过|自下而上穿过|cross(?:es|ed|ing)?\s+(?:up\s+)?(?:above|over|up\s+through|upwards?)|cross(?:es|ed|ing)?\s+up"),
     ("CROSS_DOWN", r"(?:向下)?下穿|向下穿过|自上而下穿过|cross(?:es|ed|ing)?\s+(?:down\s+)?(?:below|under|down\s+through|beneath|downwards?)|cross(?:es|ed|ing)?\s+down"),
     ("GOLDEN", r"黄金交叉|金叉|golden[\s-]cross(?:es|over)?|bullish cross(?:over)?"),
     ("DEATH", r"死亡交叉|死叉|(?:death|dead)[\s-]cross(?:es|over)?|bearish cross(?:over)?"),
     ("CROSSOVER", r"交叉|cross-?\s?overs?|cross(?:es|ing)?"),
-    ("BREAK_UP", r"向上突破|突破|站上|升破|涨破|上破|(?:breaks?|breaking|rises?|rising|climbs?|moves?|goes|gets?|comes?) (?:back )?(?:out )?(?:above|over)"),
-    ("BREAK_DOWN", r"向下跌破|向下突破|跌破|下破|(?:breaks?|breaking|falls?|falling|drops?|dips?|moves?|goes|gets?|comes?|slips?) (?:back )?(?:below|under)"),
-    ("ABOVE", r"高于|大于|超过|高过|多于|above|over|(?:greater|more|higher|larger|bigger) than|exceed(?:s|ing)?|>"),
+    ("BREAK_UP", r"向上突破|突破|站[上回]|升破|涨破|上破|back (?:above|over)|(?:breaks?|breaking|rises?|rising|climbs?|moves?|goes|gets?|comes?) (?:back )?(?:out )?(?:above|over)"),
+    ("BREAK_DOWN", r"向下跌破|向下突破|跌[破回]|下破|back (?:below|under)|(?:breaks?|breaking|falls?|falling|drops?|dips?|moves?|goes|gets?|comes?|slips?) (?:back )?(?:below|under)"),
+    ("ABOVE", r"高于|大于|超过|高过|多于|(?<![不没破])(?<!(?<!已)经)过了?(?=\s*\d+(?:\.\d+)?(?![\d.]*\s*[日天个%]))|above|over|(?:greater|more|higher|larger|bigger) than|exceed(?:s|ing)?|>"),
     ("BELOW", r"低于|小于|少于|低过|below|under|(?:less|lower|smaller|fewer) than|<"),
-    ("POST_UP", r"以上|之上|上方"),
-    ("POST_DOWN", r"以下|之下|下方"),
+    ("POST_UP", r"以上|之上|上方|上面"),
+    ("POST_DOWN", r"以下|之下|下方|下面"),
     ("NOT", r"跌出|掉出|退出|不再(?:处于|属于|在|是)?|不在|不属于|不处于|并非|不是|没有|非|未|不"
             r"|(?:(?:falls?|drops?)\s+)?out of|no longer(?: in)?|leaves?|not|isn't|aren't|doesn't|does not"),
     *((f"FIELD:{name}", pattern) for name, pattern in FIELD_NAMES.items()),
@@ -400,8 +258,8 @@ _KINDS: tuple[tuple[str, str], ...] = (
     ("D", r"d(?:值|线)?(?![a-z])"),
     ("J", r"j(?:值|线)?(?![a-z])"),
     ("VOLAVG", r"均量线?|平均成交量|均成交量|成交量均值|(?:average|avg|mean) volume"),
-    ("EMA", r"指数(?:移动)?(?:平均线|平均|均线)|e(?:xp)?ma(?:均线|线)?|exponential(?:ly)?(?:[\s-]weighted)?(?: moving)? averages?|exponential averages?"),
-    ("MA", r"(?:简单)?(?:移动平均线|移动平均|移动均线|平均线|均线|均价线|均价)|均值|sma(?:均线|线)?|(?:simple )?moving averages?|averages?|mean|ma(?:均线|线)?"),
+    ("EMA", r"指数(?:移动)?(?:平均线|平均|均线)|e(?:xp)?ma(?:均线|线|s(?![a-z]))?|exponential(?:ly)?(?:[\s-]weighted)?(?: moving)? averages?|exponential averages?"),
+    ("MA", r"(?:简单)?(?:移动平均线|移动平均|移动均线|平均线|均线|均价线|均价)|均值|sma(?:均线|线)?|(?:simple )?moving averages?|averages?|mean|ma(?:均线|线|s(?![a-z]))?"),
     ("VOL", r"成交量|交易量|volume|vol"),
     ("PRICE", r"收盘价格?|收盘|股价|价格|现价|closing prices?|close prices?|(?:(?:stock|share) )?prices?(?:\s+clos(?:es|ed|ing|e))?|clos(?:es|ed|ing|e)"),
     ("OPEN", r"开盘价格?|opening prices?|open prices?"),
@@ -437,8 +295,9 @@ _LABELS = re.compile(  # "均线策略"
 
 _STRATEGY_KINDS = (
     "ABOVE BELOW BOLL BOTTOM BREAK_DOWN BREAK_UP BUY CROSSOVER CROSS_DOWN CROSS_UP DAYS DEA DEATH "
-    "DIF ELSE EMA GE GOLDEN HIST HOLDING KDJ LABEL LE LOSS LOWER MA MACD MOMENTUM NEVER OVERBOUGHT "
-    "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL TIMES TOP TURNS_DOWN TURNS_UP UPPER VOLAVG "
+    "DIF DOWN_CANDLE DOWN_DAY CANDLES ELSE EMA GE GOLDEN HIST HOLDING KDJ LABEL LE LIMIT_DOWN LIMIT_UP LOSS LOWER MA MACD MOMENTUM NEVER OVERBOUGHT "
+    "OVERSOLD PCT RANGE RETURN REVERSE RSI SELL SIGNAL STREAK TIMES TOP TURNS_DOWN TURNS_UP UPPER UP_CANDLE UP_DAY "
+    "VOLAVG "
 )
 STRATEGY_KINDS = frozenset(_STRATEGY_KINDS.split())
 """Kinds that belong to a strategy. A field such as ``pe`` or a price alone may be a data request."""

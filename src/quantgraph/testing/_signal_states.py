@@ -10,7 +10,7 @@ from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption
 from quantgraph.market import session_of
 from quantgraph.runtime import Resources, new_saver
-from quantgraph.runtime.graph_state import changed
+from quantgraph.runtime.graph_state import changed, request_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import SignalSubgraphState, create_signal_subgraph
 
@@ -78,4 +78,6 @@ def signal_state(
                 f"node={node!r}: a run of {sentence!r} ends before it ({ended})", parameter="node"
             )
         if node != "validation" or now.values["signal_ready"]:
+            if node == "signal_generate":  # in words alone, which a model writes code for
+                changes = {"checked": {**request_of(now.values)["checked"], "trees": None}} | changes
             return cast("SignalSubgraphState", changed(now.values, changes))

@@ -551,7 +551,7 @@ OTHER = FRAME + "s = close * 0 - 1\ns.iloc[::3] = 1.0" + UPDATE
 def test_code_that_does_something_else_than_the_sentence_asks_before_it_trades(place):
     asked = place.call("run", code=OTHER, sentence=SENTENCE)
     assert (asked["state"], asked["question"]["kind"]) == ("asks", "meaning")
-    assert "The code departs from the sentence" in asked["question"]["text"]
+    assert 'The code departs from "buy when' in asked["question"]["text"]
     assert fills(place, asked["run"]) == 0
     given = {"run": asked["run"], "question": asked["question"]["id"]}
     assert place.call("run", run=asked["run"])["state"] == "asks"
@@ -559,7 +559,7 @@ def test_code_that_does_something_else_than_the_sentence_asks_before_it_trades(p
     assert (ended["state"], fills(place, asked["run"])) == ("ended", 0)
     answer = place.call("audit", code=OTHER, said=SENTENCE)
     assert answer["causal"]
-    assert "departs from the sentence" in answer["departures"][0]
+    assert 'departs from "buy when' in answer["departures"][0]
 
 
 def test_what_was_traded_is_said_where_arguments_and_words_differ(place):

@@ -254,4 +254,3 @@ def test_closing_words_are_kept_with_the_strategy(play, graph_of):
 
     final = graph_of(play.Cast(code=code)).invoke(begin())
     assert flat(final)["strategy"]["said"] == "No short leg: only buys."
-    assert final["messages"][-1].text.splitlines()[-1] == "The model on its code: No short leg: only buys."

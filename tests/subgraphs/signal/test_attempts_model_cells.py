@@ -308,28 +308,6 @@ def told_over_http(answer, text, a_share, runner, **settings):
 
 
 @pytest.mark.timeout(300)
-def test_a_window_that_a_suspension_blinds_is_told_and_mended(a_share, shared_data, runner):
-    """688981.SH, suspended from 1 to 8 September, falls through its stop on the 9th, which the first code is blind to."""
-    cell = Path(shared_data, "model-replies", "cells", "turtle_2n_trail.py").read_text(encoding="utf-8")
-    rolled_high = "high.shift(1).rolling(20, min_periods=20).max()"
-    assert rolled_high in cell
-    by_session = "high.apply(lambda s: s.dropna().shift(1).rolling(20).max().reindex(s.index))"
-    codes, rule = "600036.SH,600150.SH,688981.SH", "突破20日高点买入，比最高收盘价低2倍ATR时卖出"
-    window = ("20250701", "20251031")
-    answer = scripted([cell, cell.replace(rolled_high, by_session)], codes, rule, window)
-    text = f"{codes}，{rule}，{window[0]}到{window[1]}"
-    final, _, store = told_over_http(answer, text, a_share, runner)
-    assert final["ended_because"] == "done", final["error_messages"]
-    (told,) = [line for line in final["execution_history"] if " sent back (blind): " in line]
-    assert "no opinion on" in told
-    assert "(600150.SH, 688981.SH)" in told
-    signal = store.snapshot(final["data_ref"])["signal"][flat(final)["strategy"]["name"]]["688981.SH"]
-    exits = signal[signal == -1].index
-    assert "2025-09-09" in [f"{day:%Y-%m-%d}" for day in exits]
-    assert not any(each["code"].startswith("meaning") for each in flat(final)["validation"]["issues_found"])
-
-
-@pytest.mark.timeout(300)
 def test_a_window_of_another_year_goes_back_to_the_model(a_share, shared_data, runner):
     codes, cells, _, _ = CASES["sma cross"]
     cell = Path(shared_data, "model-replies", "cells", f"{cells[0]}.py").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import map_to_main_state, map_to_subgraph_state
-from quantgraph.subgraphs.signal._agents import as_params
+from quantgraph.subgraphs.signal._agents import ModelClause, as_params
 
 pytestmark = pytest.mark.proof
 
@@ -191,7 +191,7 @@ REQUEST = {
     "exit": "下穿",
     "required_indicators": [],
     "plan": {"stop_loss": "0.08"},
-    "clauses": [{"quote": "止损8%", "part": "plan", "became": "止损8%", "status": "done"}],
+    "clauses": [ModelClause(quote="止损8%", plan={"stop_loss": "0.08"}).model_dump()],
 }
 GOOD = {"last_request": REQUEST, "last_cells": ["1 + 1"]}
 

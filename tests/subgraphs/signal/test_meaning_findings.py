@@ -138,7 +138,7 @@ def test_a_cross_where_the_words_say_a_state_is_found(frames, view_of):
         words(held), cross(close, 20).loc[late:], [], view_of(), first=late
     ).findings
     assert found.code == "meaning_differs"
-    assert "the code waits for its beginning" in found.message
+    assert "the first is out, the second long" in found.message
 
 
 @pytest.mark.parametrize("watch", [("600000.SH",), ()])
@@ -155,10 +155,12 @@ def test_one_stock_that_is_watched_for_others_is_read_from_the_sentence(frames, 
     assert "meaning_differs" in codes(said, cross(close[list(traded)], 20), view_of())
 
 
-def test_a_field_that_was_not_fetched_leaves_the_structure(frames, view_of):
+def test_a_field_that_was_not_fetched_is_said_not_to_be_compared(frames, view_of):
     said = words("市盈率最低的2只股票买入，其余卖出")
     signal = cross(frames["ohlcv"]["close"], 20) * 0
-    assert codes(said, signal, view_of()) == ["meaning_never_buys"]
+    held = hold_against_words(said, signal, (), view_of(), first=signal.index[40])
+    assert held.findings == ()
+    assert "pe" in held.not_compared.en
 
 
 def test_dividends_leave_raw_and_adjusted_prices_open(frames, view_of):

@@ -5,23 +5,19 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from sentence_play import SentenceModel, clause, reading
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import TradePlan
 from quantgraph.llm._keyless_replies import _understood
 from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import dialogue_of, request_of
 from quantgraph.sentences import RequestContext, read_request
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
-from quantgraph.subgraphs.signal._meaning import _coded_schedule
-from quantgraph.subgraphs.signal._misreadings import plan_errors
-from quantgraph.subgraphs.signal._plan import executed_plan, turned_quotes, unplanned_quotes, with_plan
+from quantgraph.subgraphs.signal._agents import ModelClause
+from quantgraph.subgraphs.signal._plan import executed_plan, with_plan
 from quantgraph.subgraphs.signal.understanding import not_done_words
 
 ALL = SignalRule().executes
@@ -48,7 +44,6 @@ ALL = SignalRule().executes
 )
 def test_values_are_read_as_models_write_them(said, planned):
     assert executed_plan(said, ALL) == (planned, {})
-    assert plan_errors({"plan": said, "clauses": []}, ALL) == []
 
 
 @pytest.mark.parametrize(
@@ -62,20 +57,20 @@ def test_values_are_read_as_models_write_them(said, planned):
         {"size": "equal_weight", "accumulate": {"amount": 5000, "on": "schedule"}},
     ],
 )
-def test_a_value_that_no_plan_has_is_a_slip_that_names_it(said):
-    (slip,) = plan_errors({"plan": said, "clauses": []}, ALL)
-    assert any(name in slip.note.en for name in said)
-    assert (
-        plan_errors({"plan": said, "clauses": []}, ()) == []
-    )  # what the decider does not execute is asked about
+def test_a_value_that_no_plan_has_is_refused_by_its_name(said):
+    (why,) = executed_plan(said, ALL)[1].values()
+    assert any(name in why for name in said)
+    assert set(executed_plan(said, ())[1].values()) == {
+        ""
+    }  # what the decider does not execute is asked about
 
 
 def test_leverage_is_not_done_beside_a_plan_that_is():
     """A schedule has no number, and two positions have that of the leverage: neither says it."""
     quotes = ("2x leverage", "every month", "stop loss 8%")
-    said = [{"quote": each, "part": "plan", "became": each, "status": "not_done"} for each in quotes]
+    said = [ModelClause(quote=each, part="plan").model_dump() for each in quotes]
     plan = {"trade_on": "month_start", "max_positions": 2, "stop_loss": 0.08}
-    params = with_plan({"plan": plan, "clauses": said}, "", ALL)
+    params = with_plan({"plan": plan, "clauses": said}, ALL)
     assert [each["status"] for each in params["clauses"]] == ["not_done", "done", "done"]
 
 
@@ -88,8 +83,7 @@ def read(schedule: str) -> dict:
         ("20250506", "20251031"),
         clause("收盘价上穿20日均线买入", "entry", "收盘价上穿20日均线时买入"),
         clause("下穿卖出", "exit", "收盘价下穿20日均线时卖出"),
-        clause("隔周调仓", "plan", "每隔10个交易日调仓"),
-        plan={"trade_on": schedule},
+        clause("隔周调仓", "plan", "每隔10个交易日调仓") | {"plan": {"trade_on": schedule}},
     )
 
 
@@ -113,24 +107,6 @@ def test_a_value_that_stays_is_asked_about_in_the_persons_words(shared_data):
     assert len(cast.asked["reading"]) == 2
     assert state["ended_because"] == "needs_answer"
     assert "隔周调仓" in dialogue_of(state)["open_question"]["reason"]
-
-
-DAYS = pd.bdate_range("2024-01-02", "2024-06-28")
-
-
-def marked(days: pd.DatetimeIndex) -> pd.DataFrame:
-    return pd.DataFrame({"600036.SH": np.where(DAYS.isin(days), 1.0, 0.0)}, index=DAYS)
-
-
-def test_code_that_has_the_schedule_of_the_plan_is_a_finding():
-    starts = pd.DatetimeIndex(["2024-01-02", "2024-02-01", "2024-03-01", "2024-04-01", "2024-05-01"])
-    monthly, weekly = TradePlan(trade_on="month_start"), TradePlan(trade_on="week_start")
-    (finding,) = _coded_schedule(monthly, marked(starts))
-    assert (finding.code, finding.count) == ("meaning_on_schedule", 5)
-    assert _coded_schedule(weekly, marked(DAYS[DAYS.day_of_week == 0]))
-    others = [starts.union(DAYS[[7]]), starts[:2], DAYS[DAYS.day_of_week == 3], DAYS]
-    assert not any(_coded_schedule(monthly, marked(days)) for days in others)
-    assert not _coded_schedule(TradePlan(), marked(starts))
 
 
 def test_a_clause_of_the_plan_without_a_value_goes_back_and_is_then_named(shared_data):
@@ -163,43 +139,7 @@ def test_without_a_model_nothing_that_is_refused_hides_behind_a_plan(sentence):
         text = sentence.format(plan.replace("_", " "), other.replace("_", " "))
         request = read_request(text, RequestContext())
         params = {"strategy_desc": request.entry, **_understood(request, text)}
-        clauses = [{"part": "other", **each} for each in params["clauses"]]
-        read = with_plan({**params, "clauses": clauses}, text, ALL)
+        clauses = [ModelClause.model_validate(each).model_dump() for each in params["clauses"]]
+        read = with_plan({**params, "clauses": clauses}, ALL)
         assert read["plan"], text
         assert not_done_words(read) == [clause.words for clause in request.open] != [], text
-
-
-def test_of_a_word_that_is_said_twice_the_other_number_is_lost():
-    said = {
-        "stop_loss": {"atr": 2},
-        "size": {"percent": 0.3},
-        "accumulate": {"percent": 0.2, "on": "rise", "by": 0.05},
-    }
-    quotes = ["止损8%", "2倍ATR止损", "买三成仓", "之后每涨5%加两成仓"]
-    clauses = [{"quote": quote, "part": "plan", "status": "done"} for quote in quotes]
-    assert [quote for quote, _ in unplanned_quotes({"plan": said, "clauses": clauses})] == ["止损8%"]
-
-
-@pytest.mark.parametrize(
-    ("quote", "plan", "turned"),
-    [
-        ("每涨4%加一成", {"accumulate": {"percent": 0.1, "on": "fall", "by": 0.04}}, "accumulate"),
-        ("每涨4%加一成", {"accumulate": {"percent": 0.1, "on": "rise", "by": 0.04}}, None),
-        (
-            "add 10 shares each time it drops 3%",
-            {"accumulate": {"shares": 10, "on": "rise", "by": 0.03}},
-            "accumulate",
-        ),
-        ("跌10%卖出", {"take_profit": "10%"}, "take_profit"),
-        ("止盈10%", {"stop_loss": 0.1, "take_profit": 0.08}, "stop_loss"),
-        ("stop out 8% below the entry price", {"stop_loss": 0.08}, None),
-        ("8% trailing stop from the high", {"trailing_stop": "8%"}, None),
-        ("亏损超过8%卖出", {"stop_loss": 0.08}, None),
-    ],
-)
-def test_a_value_of_the_plan_is_held_by_its_side(quote, plan, turned):
-    clause = {"quote": quote, "part": "plan", "status": "done", "became": quote}
-    found = list(turned_quotes({"clauses": [clause], "plan": plan}))
-    assert found == ([] if turned is None else [(quote, turned)])
-    errors = plan_errors({"clauses": [clause], "plan": plan}, plan.keys())
-    assert any(each.certain for each in errors) is (turned is not None)

@@ -10,12 +10,11 @@ import pytest
 from signal_panels import market_panel
 
 from quantgraph.agents import SignalRule
-from quantgraph.audit.meaning import ExpectedSignal, check_meaning
+from quantgraph.audit.meaning import compare_positions
 from quantgraph.llm.messages import read_json
-from quantgraph.sentences import RequestContext, read_request
-from quantgraph.sentences.evaluation import RuleData, rule_readings
-from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply, prompt_text
-from quantgraph.subgraphs.signal._plan import executed_plan
+from quantgraph.rules import ROWS, Rule, RuleEvaluator
+from quantgraph.subgraphs.signal._agents import ReflectionReply, ReviewReply, prompt_text, rule_in
+from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._proof import _asserts_signal
 
 
@@ -49,24 +48,30 @@ def test_the_example_of_a_reading_is_a_reply_whose_plan_is_carried_out(language)
     (example,) = re.findall(r"```json\n(\{.*?)```", prompt_text("reflection", language), re.DOTALL)
     text = example.replace("{{", "{").replace("}}", "}")
     params = read_json(f"```json\n{text}```", ReflectionReply).user_intent.params
-    assert executed_plan(params.plan, SignalRule().executes) == ({"stop_loss": "0.08"}, {})
+    assert with_plan(params.model_dump(), SignalRule().executes)["plan"] == {"stop_loss": "0.08"}
     assert [each.part for each in params.clauses].count("plan") == 1
+    buys, sells = rule_in(params.model_dump()).expressions
+    assert buys == "cross_up(sma(close, 5), sma(close, 20)) and not volume < sma(volume, 10)"
+    assert sells == "cross_down(sma(close, 5), sma(close, 20))"
+
+
+def test_the_prompt_of_a_reading_has_every_name_of_the_language():
+    names = set(re.findall(r"\w+", prompt_text("reflection", "en")))
+    assert names >= {*ROWS, "of", "index"}
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])
-def test_the_example_of_code_is_five_lines_that_do_what_its_words_say(language, ran):
+def test_the_example_of_code_is_five_lines_that_do_what_its_words_say(language, ran, store):
     text = prompt_text("signal_generate", language).format(
         available_ohlcv="", available_indicators="", strategy_description=""
     )
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert len(code.splitlines()) == 5
     frames = market_panel(suspended=True)
-    said = "收盘价上穿20日均线买入，收盘价低于20日均线卖出"
-    rule = read_request(said, RequestContext()).strategy
-    signal = ran(code, frames)
+    rule = Rule.read("cross_up(close, sma(close, 20))", "close < sma(close, 20)")
+    meant = RuleEvaluator(store.snapshot(store.update("ohlcv", frames["ohlcv"]))).signal(rule)
     close = frames["ohlcv"]["close"]
-    meant = ExpectedSignal(sentence=said, lookback=21)
-    assert check_meaning(signal, close, meant, rule_readings(rule, RuleData(bars=frames["ohlcv"]))) == ()
+    assert compare_positions(ran(code, frames), meant, close, lookback=21) is None
 
 
 @pytest.fixture

@@ -214,7 +214,7 @@ def test_the_planner_says_what_remains_without_what_it_cannot_do():
     asked = graph.invoke({"messages": [("user", f"{ZH}，2倍杠杆")]}, THREAD)["__interrupt__"][0].value
     assert (
         asked["question"]
-        == "目前做不到：「2倍杠杆」。去掉的话，执行的是：买入 收盘价上穿5日均线；卖出 下穿。去掉它继续吗？"
+        == "目前做不到：「2倍杠杆」。去掉的话，执行的是：买入 收盘价上穿5日均线；卖出 收盘价下穿5日均线。去掉它继续吗？"
     )
     final = graph.invoke(Command(resume="1"), THREAD)
     assert final["ended_because"] == "done", final["error_messages"]

@@ -16,6 +16,7 @@ from quantgraph.llm.messages import _json as tags
 from quantgraph.report import BuyAndHold
 from quantgraph.sentences import RequestContext, read_request, write_code
 from quantgraph.subgraphs.signal import create_signal_subgraph
+from quantgraph.subgraphs.signal._agents import ModelClause
 from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal.understanding import not_done_words, symbols_of
 
@@ -64,25 +65,23 @@ ALL = SignalRule().executes
 
 
 def test_what_is_carried_out_is_a_plan_and_what_is_not_is_named_in_the_persons_words():
-    text = "5日均线上穿20日均线买入，每次只用三成资金，2倍杠杆，止损8%"
-    sized = {"quote": "每次只用三成资金", "part": "plan", "became": "每次用30%的资金", "status": "not_done"}
-    lent = {"quote": "2倍杠杆", "part": "plan", "became": "杠杆2倍", "status": "done"}
+    sized = ModelClause(quote="每次只用三成资金", part="plan", status="not_done").model_dump()
+    lent = ModelClause(quote="2倍杠杆", part="plan").model_dump()
     said = {"plan": {"size": 0.3, "stop_loss": "8%", "leverage": 2}, "clauses": [sized, lent]}
-    params = with_plan(said, text, ALL)
+    params = with_plan(said, ALL)
     assert params["plan"] == {"size": {"percent": "0.3"}, "stop_loss": "0.08"}
     assert [(each["quote"], each["status"]) for each in params["clauses"]] == [
         ("每次只用三成资金", "done"),
         ("2倍杠杆", "not_done"),
-        ("止损8%", "done"),
     ]
     assert not_done_words(params) == ["2倍杠杆"]
-    exits = with_plan(said, text, BuyAndHold().executes)
+    exits = with_plan(said, BuyAndHold().executes)
     assert exits["plan"] == {"stop_loss": "0.08"}
     assert not_done_words(exits) == ["每次只用三成资金", "2倍杠杆"]
 
 
 def test_a_part_that_nobody_can_find_in_the_text_is_named_as_it_was_read():
-    params = with_plan({"plan": {"stop_loss": 2, "trailing_stop": "much"}, "clauses": []}, "", ALL)
+    params = with_plan({"plan": {"stop_loss": 2, "trailing_stop": "much"}, "clauses": []}, ALL)
     assert params["plan"] == {"stop_loss": "0.02"}
     assert not_done_words(params) == ["trailing_stop much"]
 
@@ -105,7 +104,7 @@ def test_a_part_that_nobody_can_find_in_the_text_is_named_as_it_was_read():
     ],
 )
 def test_values_are_read_as_models_write_them(said, planned):
-    assert with_plan({"plan": said, "clauses": []}, "", ALL)["plan"] == planned
+    assert with_plan({"plan": said, "clauses": []}, ALL)["plan"] == planned
 
 
 def test_what_was_given_up_is_not_asked_about_again():

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.audit.meaning._check import Reading, check_meaning
-    from quantgraph.audit.meaning._structure import ExpectedSignal
+    from quantgraph.audit.meaning._check import Difference, compare_positions, difference_finding
 
-__all__ = ["ExpectedSignal", "Reading", "check_meaning"]
+__all__ = ["Difference", "compare_positions", "difference_finding"]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names
     __getattr__, __dir__ = lazy_names(__name__, __file__)

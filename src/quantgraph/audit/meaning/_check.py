@@ -1,4 +1,4 @@
-"""A signal's positions against those that the words mean, under every convention that they leave open.
+"""A signal's positions against those of the rule that the words mean.
 
 A signal of 1, 0, -1 and NaN holds a position: 1 enters, -1 leaves, 0 and NaN keep. Positions are compared,
 not cells, so that a rule coded as a state (1 on every session above the average) and the same rule coded as
@@ -7,8 +7,7 @@ an event (1 on the session of the cross) are one. Before a signal's first 1 or -
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,49 +16,29 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.audit._findings import Finding
-from quantgraph.audit.meaning._structure import ExpectedSignal, structural_findings
 
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """The signal that the words mean under one set of conventions.
+class Difference:
+    """The first session and symbol at which a signal and the words hold different positions.
 
     Attributes
     ----------
-    signal
-        Sessions x symbols, 1, 0, -1; NaN until the values that the rule compares are known.
-    explain
-        What the words say at a session and symbol, with the values compared.
-    tied
-        Where values that the rule compares are equal but for rounding; None if that is not known.
+    code_long
+        Whether the signal is long there, and the words are out.
+    cells
+        How many positions differ.
+    waits
+        Whether the signal has said nothing yet where the words say a state that holds.
     """
-
-    signal: pd.DataFrame
-    explain: Callable[[pd.Timestamp, str], Note]
-    tied: pd.DataFrame | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """The first session and symbol at which a signal and the words hold different positions."""
 
     session: pd.Timestamp
     symbol: str
     code_long: bool
     cells: int
-    explanation: Note
     waits: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Comparison:
-    """A signal beside the closest reading of the words."""
-
-    code_counts: tuple[int, int]
-    words_counts: tuple[int, int]
-    difference: Difference | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,63 +52,25 @@ class _Path:
 
 def compare_positions(
     signal: pd.DataFrame,
+    words: pd.DataFrame,
     close: pd.DataFrame,
-    readings: Iterable[Iterable[Reading]],
     *,
     first: pd.Timestamp | None = None,
     state: bool = False,
     lookback: int = 0,
-) -> Comparison | None:
-    """Compare a signal with the readings until one holds the same positions; None if there is no reading.
+) -> Difference | None:
+    """Return where a signal holds other positions than the words' signal; None if it holds the same.
 
     NaN in ``close`` is a session without trading, which is not compared. For ``lookback`` sessions after a
-    suspension, and where values are tied, the code may be blind or take another reading of the group; a
-    position that no reading holds is a difference there, too.
+    suspension the signal may be blind. With ``state`` one that waits for a state that holds differs.
     """
-    columns = [str(name) for name in signal.columns]
-    close = close.reindex(index=signal.index, columns=signal.columns)
+    close, words = (each.reindex(index=signal.index, columns=signal.columns) for each in (close, words))
     traded = close.notna().to_numpy()
-    compared = traded & _from(signal, first)[:, None]
     code = signal.to_numpy(dtype=np.float64)
-    settling, speaks = _settling(traded, lookback), _speaks(code, traded)
-    best: tuple[Bools, Reading] | None = None
-    for group in readings:
-        ways: list[Bools] = []
-        tied = np.zeros(signal.shape, dtype=bool)
-        chosen: Reading | None = None
-        for reading in group:
-            words = reading.signal.reindex(index=signal.index, columns=signal.columns)
-            way = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state) & compared
-            ways.append(way)
-            tied |= _ties(reading, signal)
-            chosen = chosen or reading
-            if not _fewest(ways).any():
-                return _comparison(signal, compared, reading, None)
-        if chosen is None:
-            continue
-        held = np.logical_or.reduce([~way for way in ways])
-        excuse = (tied & held) | (settling & (held | ~speaks))
-        fewest = _fewest([_without_excused(way, excuse, traded) for way in ways])
-        if not fewest.any():
-            return _comparison(signal, compared, chosen, None)
-        if best is None or fewest.sum() < best[0].sum():
-            best = fewest, chosen
-    if best is None:
-        return None
-    return _comparison(signal, compared, best[1], _difference(signal, columns, compared, *best))
-
-
-def _ties(reading: Reading, signal: pd.DataFrame) -> Bools:
-    if reading.tied is None:
-        return np.zeros(signal.shape, dtype=bool)
-    tied = reading.tied.reindex(index=signal.index, columns=signal.columns)
-    return np.asarray(tied.fillna(False).to_numpy(dtype=bool))
-
-
-def _fewest(ways: Sequence[Bools]) -> Bools:
-    """The differences from the first reading, without the symbols on which another reading agrees."""
-    agreed = np.logical_or.reduce([~way.any(axis=0) for way in ways])
-    return np.where(agreed, False, ways[0])
+    differs = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state)
+    differs &= traded & _from(signal, first)[:, None]
+    differs = _without_excused(differs, _settling(traded, lookback) & ~_speaks(code, traded), traded)
+    return _difference(signal, traded, differs) if differs.any() else None
 
 
 def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:
@@ -203,27 +144,14 @@ def _alone(speaker: _Path, silent: _Path, begins: Any) -> Bools:
     return np.asarray(speaker.spoken & ~silent.spoken & wrong)
 
 
-def _comparison(
-    signal: pd.DataFrame, traded: Bools, reading: Reading, difference: Difference | None
-) -> Comparison:
-    words = reading.signal.reindex(index=signal.index, columns=signal.columns)
-    return Comparison(
-        code_counts=_counts(signal, traded), words_counts=_counts(words, traded), difference=difference
-    )
-
-
-def _difference(
-    signal: pd.DataFrame, columns: list[str], traded: Bools, differs: Bools, reading: Reading
-) -> Difference:
+def _difference(signal: pd.DataFrame, traded: Bools, differs: Bools) -> Difference:
     row = int(differs.any(axis=1).argmax())
     column = int(differs[row].argmax())
-    session, symbol = pd.DatetimeIndex(signal.index)[row], columns[column]
     return Difference(
-        session=session,
-        symbol=symbol,
+        session=pd.DatetimeIndex(signal.index)[row],
+        symbol=str(signal.columns[column]),
         code_long=_long_at(signal, traded, row, column),
         cells=int(differs.sum()),
-        explanation=reading.explain(session, symbol),
         waits=not np.nan_to_num(signal.to_numpy(dtype=np.float64)[: row + 1, column]).any(),
     )
 
@@ -234,95 +162,19 @@ def _long_at(signal: pd.DataFrame, traded: Bools, row: int, column: int) -> bool
     return bool(len(expected) and expected[-1] == 1)
 
 
-def _counts(signal: pd.DataFrame, traded: Bools) -> tuple[int, int]:
-    values = np.where(traded, signal.to_numpy(dtype=np.float64), 0.0)
-    return int((values == 1).sum()), int((values == -1).sum())
-
-
-_DECIDED_BY_READING = ("meaning_never_buys", "meaning_never_sells", "meaning_alike")
-"""Structural findings that say nothing where the positions were compared."""
-
-
-def check_meaning(
-    signal: pd.DataFrame,
-    close: pd.DataFrame,
-    expected: ExpectedSignal,
-    readings: Iterable[Iterable[Reading]] | None = None,
-    *,
-    first: pd.Timestamp | None = None,
-) -> tuple[Finding, ...]:
-    """Return how a signal departs from the sentence, as warnings; the difference of positions comes first.
-
-    Parameters
-    ----------
-    signal, close
-        Sessions x symbols. NaN in ``close`` is a session without trading.
-    readings
-        The signals that the words mean, see :func:`.compare_positions`; None if code cannot read them whole.
-    first
-        First session that counts.
-    """
-    found = list(structural_findings(signal, close, expected, first=first))
-    if readings is None:
-        return tuple(found)
-    compared = compare_positions(
-        signal, close, readings, first=first, state=expected.state, lookback=expected.lookback
-    )
-    if compared is None:
-        return tuple(found)
-    found = [_with_words(each, compared) for each in found if each.code not in _DECIDED_BY_READING]
-    difference = compared.difference
-    return (*([] if difference is None else [_difference_finding(compared, difference, expected)]), *found)
-
-
-def _with_words(finding: Finding, compared: Comparison) -> Finding:
-    if finding.code != "meaning_not_an_event":
-        return finding
-    count = compared.words_counts[0]
-    return replace(
-        finding,
-        message=f"{finding.message} The words buy on {count} cells.",
-        zh=f"{finding.zh}按原话买入 {count} 次。",
-    )
-
-
-def _difference_finding(compared: Comparison, difference: Difference, expected: ExpectedSignal) -> Finding:
+def difference_finding(difference: Difference, code: Note, words: Note, *, values: Note) -> Finding:
+    """Return the finding of a difference, with what each side does and the ``values`` compared there."""
+    ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
+    zh_ours, zh_theirs = ("持有", "空仓") if difference.code_long else ("空仓", "持有")
+    where = f"{difference.session:%Y-%m-%d} {difference.symbol}"
     return Finding(
         severity="warning",
         code="meaning_differs",
-        message=_difference_in_english(compared, difference, expected),
-        zh=_difference_in_chinese(compared, difference, expected),
+        message=f"{code.en} departs from {words.en}. At {where} the first is {ours}, the second {theirs}: "
+        f"{values.en}. {difference.cells} positions differ.",
+        zh=f"{code.zh}与{words.zh}不一致：{where} 前者{zh_ours}，后者应{zh_theirs}：{values.zh}。"
+        f"共有 {difference.cells} 处持仓不同。",
         session=f"{difference.session:%Y-%m-%d}",
         symbol=difference.symbol,
         count=difference.cells,
-    )
-
-
-def _waits(difference: Difference, expected: ExpectedSignal) -> bool:
-    return expected.state and difference.waits and not difference.code_long
-
-
-def _difference_in_english(compared: Comparison, difference: Difference, expected: ExpectedSignal) -> str:
-    ours, theirs = ("long", "out") if difference.code_long else ("out", "long")
-    (buys, sells), (word_buys, word_sells) = compared.code_counts, compared.words_counts
-    waits = " The words say a state, which holds already; the code waits for its beginning."
-    state = waits if _waits(difference, expected) else ""
-    quote = f" The words: «{expected.sentence}»." if expected.sentence else ""
-    return (
-        f"The code departs from the sentence. At {difference.session:%Y-%m-%d} {difference.symbol} the code "
-        f"is {ours}, the words are {theirs}: {difference.explanation.en}. The code buys {buys} times and "
-        f"sells {sells} times, the words {word_buys} and {word_sells}; {difference.cells} positions "
-        f"differ.{state}{quote}"
-    )
-
-
-def _difference_in_chinese(compared: Comparison, difference: Difference, expected: ExpectedSignal) -> str:
-    ours, theirs = ("持有", "空仓") if difference.code_long else ("空仓", "持有")
-    (buys, sells), (word_buys, word_sells) = compared.code_counts, compared.words_counts
-    state = "所说的是一种状态，当时已经成立，代码却在等它开始。" if _waits(difference, expected) else ""
-    quote = f"原话：“{expected.sentence}”。" if expected.sentence else ""
-    return (
-        f"代码与所说的不一致：{difference.session:%Y-%m-%d} {difference.symbol} 代码{ours}，"
-        f"按原话应{theirs}：{difference.explanation.zh}。代码买入 {buys} 次、卖出 {sells} 次，"
-        f"按原话为 {word_buys} 次和 {word_sells} 次；共有 {difference.cells} 处持仓不同。{state}{quote}"
     )

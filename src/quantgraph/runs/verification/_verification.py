@@ -30,7 +30,7 @@ from quantgraph.data.symbols import is_index_code, symbol_list
 from quantgraph.errors import BadFile, BadOption, BadWindow, LedgerConflict, NoData, UnknownCommit
 from quantgraph.market import Moment, session_of
 from quantgraph.recording import Change, Entry, Recorder, Recording, changes
-from quantgraph.rules import trials_of
+from quantgraph.rules import published, trials_of
 from quantgraph.runs._outputs import (
     CHECKPOINT_TABLES,
     CHECKPOINTS_FILE,
@@ -45,7 +45,6 @@ from quantgraph.runs._outputs import (
     read_strategy,
     rows_checksum,
 )
-from quantgraph.runs._rule_data import publish
 from quantgraph.runs.folder._folder import ledger_location, read_manifest, stored_data
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.sandbox import CodeRunner
@@ -441,7 +440,8 @@ def strategy_data(
     store = DataState()
     store.update("ohlcv", market.bars(resolved.symbols, begin, finish))
     named = {value for cell in strategy.cells for value in _constants(cell)}
-    publish(store, named)
+    for panel, frames in published(store, store.head, named).items():
+        store.update(panel, frames)
     if "indicators" in named:
         with suppress(NoData):  # the code's own error names what is missing
             store.update("indicators", market.indicators(resolved.symbols, begin, finish))

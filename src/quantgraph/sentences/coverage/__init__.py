@@ -1,8 +1,6 @@
-"""A model's reading held against the person's own words, without reading their rule.
+"""A reading held against the person's words: its trees and its plan, leaf by leaf.
 
-``find_anchors`` finds the words that change a trade; ``coverage_gaps`` names those that a reading loses,
-turns round or adds; ``lost_numbers`` those that code lacks; ``unparsed_words`` names the rest,
-``plan_pieces`` the words about the trade plan, and ``plan_keys`` the parts they are about.
+``reading_faults`` gives where a quote and its clause differ; numbers mean what their units say.
 """
 
 from __future__ import annotations
@@ -12,28 +10,26 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.sentences.coverage._anchored_text import ReadClause, ReadParameters
-    from quantgraph.sentences.coverage._anchors import find_anchors, plain
     from quantgraph.sentences.coverage._coverage import (
-        Gap,
-        coverage_gaps,
-        lost_numbers,
-        plan_pieces,
-        unparsed_words,
+        QuotedClause,
+        ReadingFault,
+        left_words,
+        plan_numbers,
+        reading_faults,
+        says_part,
     )
-    from quantgraph.sentences.coverage._returns import plan_keys
+    from quantgraph.sentences.coverage._words import numbers_in, plain, without_dates_and_codes
 
 __all__ = [
-    "Gap",
-    "ReadClause",
-    "ReadParameters",
-    "coverage_gaps",
-    "find_anchors",
-    "lost_numbers",
+    "QuotedClause",
+    "ReadingFault",
+    "left_words",
+    "numbers_in",
     "plain",
-    "plan_keys",
-    "plan_pieces",
-    "unparsed_words",
+    "plan_numbers",
+    "reading_faults",
+    "says_part",
+    "without_dates_and_codes",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

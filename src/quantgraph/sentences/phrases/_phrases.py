@@ -10,20 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from quantgraph.errors import BadWindow
+from quantgraph.rules import Node, Rule
 from quantgraph.sentences._clauses import find_clauses, find_waivers
 from quantgraph.sentences._dates import Span, Window, find_window, merge_windows
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences._roles import choose, marked_codes
-from quantgraph.sentences._rules import (
-    AllOf,
-    AnyOf,
-    Compare,
-    Condition,
-    Cross,
-    Extreme,
-    TradingRule,
-    opposite,
-)
+from quantgraph.sentences._rules import is_extreme, opposite
 from quantgraph.sentences._securities import capitals_in, find_symbols
 from quantgraph.sentences._text import MARKS, is_word, normalise, tokens_of
 
@@ -106,16 +98,18 @@ def possible_names(
 ) -> tuple[str, ...]:
     """Words in a row with a security that no rule reads: perhaps a nickname of another one.
 
-    >>> possible_names("moutai and 601318.SH, golden cross, 2025", {}), possible_names("茅台、601318.SH 2025年", {})
-    (('moutai',), ('茅台',))
+    >>> possible_names("maotai and 601318.SH, golden cross, 2025", {}), possible_names("老干妈、601318.SH 2025年", {})
+    (('maotai',), ('老干妈',))
     >>> possible_names("buy and 601318.SH", {}), possible_names("golden cross, 601318.SH", {})
     ((), ())
     """
     found = []
     for line in text.splitlines():
         marked = find_symbols(normalise(line), names, is_word, listed).marked
+        strange = " ".join(token.text for token in tokens_of(marked) if token.kind == "UNKNOWN")
         found += [match[1] or match[2] for match in _BESIDE.finditer(marked)]
-    return tuple(word for word in dict.fromkeys(found) if _is_unknown(word))
+        found = [word for word in found if word in strange and not is_word(word.lower())]
+    return tuple(dict.fromkeys(found))
 
 
 def unlisted_capitals(text: str, listed: Collection[str]) -> tuple[str, ...]:
@@ -128,11 +122,6 @@ def unlisted_capitals(text: str, listed: Collection[str]) -> tuple[str, ...]:
         word for word in capitals_in(normalise(text)) if word not in listed and not is_word(word.lower())
     )
     return tuple(dict.fromkeys(found))
-
-
-def _is_unknown(word: str) -> bool:
-    tokens = tokens_of(word)
-    return not is_word(word.lower()) and bool(tokens) and all(token.kind == "UNKNOWN" for token in tokens)
 
 
 _VOLUMES = {
@@ -259,7 +248,7 @@ def says_nothing(text: str) -> bool:
 _EXIT_WORDS = frozenset({"SELL", "ELSE", "REVERSE"})
 
 
-def rule_in(text: str, request: ParsedRequest) -> TradingRule | None:
+def rule_in(text: str, request: ParsedRequest) -> Rule | None:
     """Return the rule of a text that was read; None if a part is missing or not read.
 
     That is an unparsed word, an open clause of a trade plan, an exit that is a default, or a rule of several
@@ -287,18 +276,17 @@ def names_exit(text: str) -> bool:
     return any(token.kind in _EXIT_WORDS for token in tokens_of(normalise(text)))
 
 
-def event_of(condition: Condition) -> Literal["", "cross", "break"]:
+def event_of(condition: Node) -> Literal["", "cross", "break"]:
     """Return whether a condition is a cross, a breakout, or a state (empty)."""
     match condition:
-        case Cross():
+        case Node("cross_up" | "cross_down"):
             return "cross"
-        case Compare(right=Extreme()):
+        case Node("gt" | "ge" | "lt" | "le", (_, Node() as right)) if is_extreme(right):
             return "break"
-        case AllOf(parts=parts):
-            kinds = {event_of(part) for part in parts}
-            return "cross" if "cross" in kinds else "break" if "break" in kinds else ""
-        case AnyOf(parts=parts):
-            kinds = {event_of(part) for part in parts}
+        case Node("and" | "or" as name):
+            kinds = {event_of(part) for part in condition.operands}
+            if name == "and":
+                return "cross" if "cross" in kinds else "break" if "break" in kinds else ""
             return "cross" if kinds == {"cross"} else "" if "" in kinds else "break"
     return ""
 
@@ -369,7 +357,7 @@ def changed_request(last: Mapping[str, Any], message: str, context: RequestConte
         shorter = _without_clause(before, dropped["what"])
         return shorter if shorter != before else f"{before}\n{message}"
     if (pair := _EXCHANGED.fullmatch(change)) and (
-        exchanged := _with_exchanged(before, *filter(None, pair.groups()))
+        exchanged := _with_period(before, *[*filter(None, pair.groups())][::-1])
     ):
         return exchanged
     if (period := _PERIOD.fullmatch(_ITS_PERIOD.sub("", change))) and (
@@ -404,18 +392,12 @@ def _text_of(last: Mapping[str, Any], context: RequestContext) -> str:
     return "\n".join(lines)
 
 
-def _with_period(text: str, period: str) -> str | None:
-    """The text with another number of days, if it has only one."""
+def _with_period(text: str, new: str, old: str = "") -> str | None:
+    """The text with another number of days in place of an old one, or of the only one; None if it has none."""
     found = set(_SAID_PERIOD.findall(text))
-    return _SAID_PERIOD.sub(period, text) if len(found) == 1 else None
-
-
-def _with_exchanged(text: str, old: str, new: str) -> str | None:
-    """The text with one number of days in place of another, if it has it."""
+    old = old or (min(found) if len(found) == 1 else "")
     return (
-        _SAID_PERIOD.sub(lambda match: new if match[1] == old else match[0], text)
-        if old in _SAID_PERIOD.findall(text)
-        else None
+        _SAID_PERIOD.sub(lambda match: new if match[1] == old else match[0], text) if old in found else None
     )
 
 

@@ -5,6 +5,7 @@ A prompt is a file for each node and language in ``prompts/``.
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +25,7 @@ from quantgraph.data import AsOfSource, FrameSource, MarketDataSource, commit_so
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.recording import unrecorded_source
+from quantgraph.rules import Rule, language_of_rules, make, read_condition
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
 from quantgraph.runtime.endings import kept_request
 from quantgraph.runtime.graph_state import request_of, strategy_of
@@ -34,20 +36,40 @@ from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
 PromptName = Literal["reflection", "signal_generate", "validation"]
+_VERSIONS: Mapping[PromptName, int] = {"reflection": 2, "signal_generate": 1, "validation": 1}
 
 _FOLDER = Path(__file__).resolve().parent / "prompts"
 
 
 @with_docstring
 class ModelClause(BaseModel):
-    """A piece of the sentence: the person's own words, what they say again, and whether that is done."""
+    """A piece of the sentence: the person's own words, and the condition or part of the plan that they are.
+
+    ``rule`` is an expression of the rule language, ``became`` what code has to do where that cannot say it.
+    """
 
     model_config = ConfigDict(extra="ignore")
 
+    name: str = ""
     quote: str = ""
     part: Literal["entry", "exit", "plan", "other"] = "other"
+    rule: str = ""
+    plan: dict[str, Any] = Field(default_factory=dict)
+    acts: Literal["", "next_open", "trade_day"] = ""
     became: str = ""
     status: Literal["done", "default", "not_done"] = "done"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_its_key(cls, value: Any) -> Any:
+        """Take ``code``, ``default`` and ``not_done``, which say at once what a clause is."""
+        if not isinstance(value, Mapping):
+            return value
+        found = {key: each for key, each in value.items() if not (key in cls.model_fields and each is None)}
+        for key, status in (("code", "done"), ("default", "default"), ("not_done", "not_done")):
+            if value.get(key):
+                found |= {"status": status, "became": value[key] if isinstance(value[key], str) else ""}
+        return {**found, "part": "plan"} if found.get("plan") else found
 
 
 @with_docstring
@@ -72,6 +94,8 @@ class Params(BaseModel):
     @model_validator(mode="after")
     def _fill_from_clauses(self) -> Self:
         """Fill entry, exit and rule from the clauses, if the reply has them there alone."""
+        if any(each.rule for each in self.clauses):
+            return self._of_trees()
         done = [each for each in self.clauses if each.status == "done"]
         texts = {
             part: [each.became or each.quote for each in done if each.part == part]
@@ -83,10 +107,23 @@ class Params(BaseModel):
         self.strategy_desc = self.strategy_desc or comma.join(filter(None, (self.entry, self.exit)))
         return self
 
+    def _of_trees(self) -> Self:
+        """The parts of clauses that entry and exit name, and the rule in words."""
+        sides = {"entry": set(re.findall(r"\w+", self.entry)), "exit": set(re.findall(r"\w+", self.exit))}
+        for clause in self.clauses:
+            part = next((side for side, names in sides.items() if clause.name and clause.name in names), "")
+            clause.part = part or clause.part  # type: ignore[assignment]
+        quotes = (each.quote or each.became for each in self.clauses if each.part in sides)
+        self.strategy_desc = self.strategy_desc or "; ".join(dict.fromkeys(filter(None, quotes)))
+        return self
+
     @field_validator("windows", "clauses", mode="before")
     @classmethod
     def _entries(cls, value: object) -> object:
         """Take nothing for an empty list, and a text as ``start-end`` or as the words of a clause."""
+        if isinstance(value, str) and value.lstrip().startswith(("{", "[{")):  # a list that became a text
+            with suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+                value = list(ast.literal_eval(f"[{value.strip().removeprefix('[').removesuffix(']')}]"))
         entries = value if isinstance(value, list | tuple) else [] if _is_nothing(value) else [value]
         return [_entry(entry) for entry in entries if not _is_nothing(entry)]
 
@@ -115,6 +152,24 @@ class Params(BaseModel):
         if not isinstance(names, list | tuple):
             return names
         return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
+
+
+def rule_in(params: Mapping[str, Any]) -> Rule | None:
+    """Return the rule of a reading, whose entry and exit combine clauses; None if a part of it is free code.
+
+    Raises
+    ------
+    BadOption
+        If an expression is not of the language, or a name is of no clause.
+    """
+    named = [each for each in params["clauses"] if each["name"] and each["status"] == "done"]
+    parts = {each["name"]: read_condition(each["rule"], each["name"]) for each in named if each["rule"]}
+    free = {each["name"] for each in named} - parts.keys()
+    used = {*re.findall(r"\w+", f"{params['entry']} {params['exit']}")}
+    if not (parts and params["entry"]) or free & used:
+        return None
+    entry = read_condition(params["entry"], "entry", parts)
+    return Rule(entry, read_condition(params["exit"], "exit", parts) if params["exit"] else make("never"))
 
 
 def as_params(value: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,8 +290,9 @@ def prompt_text(name: PromptName, language: str) -> str:
 
     A prompt that changes its meaning gets a new version.
     """
-    ending = "_v1_zh.txt" if language == "zh" else "_v1.txt"
-    return (_FOLDER / f"{name}{ending}").read_text(encoding="utf-8")
+    ending = f"_v{_VERSIONS[name]}{'_zh' if language == 'zh' else ''}.txt"
+    text = (_FOLDER / f"{name}{ending}").read_text(encoding="utf-8")
+    return text.replace("{rule_language}", language_of_rules())
 
 
 def build_agent(role: Role, resources: OpenResources) -> Agent:

@@ -4,56 +4,37 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.packages import parse_code
-from quantgraph._util.texts import Note
+from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit import Finding, Report
-from quantgraph.audit.causality import LookLog
-from quantgraph.audit.meaning import ExpectedSignal, Reading, check_meaning
+from quantgraph.audit.meaning import compare_positions, difference_finding
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField, UnknownSymbol
 from quantgraph.market import session_of
-from quantgraph.rules import RuleEvaluator
+from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, rule_of_cells
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.endings import messages_by_request
 from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
-from quantgraph.sentences import ParsedRequest, RequestContext, TradingRule, Watched, read_request, write_code
-from quantgraph.sentences.coverage import ReadParameters, lost_numbers
-from quantgraph.sentences.evaluation import (
-    Choice,
-    RuleData,
-    convention_choices,
-    rule_readings,
-)
-from quantgraph.sentences.phrases import changed_request, event_of, names_exit, rule_in
+from quantgraph.sentences import ParsedRequest, RequestContext, Watched, read_request, write_code
+from quantgraph.sentences.coverage import numbers_in, plain, plan_numbers, without_dates_and_codes
+from quantgraph.sentences.phrases import changed_request
+from quantgraph.sentences.phrases import rule_in as whole_rule
 from quantgraph.state import BaseView
-from quantgraph.subgraphs.signal._agents import as_of, known_source, local_source
-from quantgraph.subgraphs.signal._plan import NAMED_ENDS, says
-from quantgraph.subgraphs.signal._proof import closing_words_finding
+from quantgraph.subgraphs.signal._agents import as_of, known_source
 from quantgraph.subgraphs.signal._source_facts import names_of
-from quantgraph.subgraphs.signal._warm_up import wider_view
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols
 from quantgraph.tools import split_codes
-
-_EVENT = re.compile(  # "上穿"
-    r"上穿|下穿|金叉|死叉|突破|跌破|cross(?:es|ing|over)?\b|breaks?\b|breakout", re.IGNORECASE
-)
-_COMMON = re.compile(  # "每周"
-    r"指数|大盘|市场|每周|每月|月初|月末|周[一二三四五]|index|market|month|week|(?:mon|tues|wednes|thurs|fri)day",
-    re.IGNORECASE,
-)
-"""Words of a rule that may be the same for all symbols."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +68,11 @@ class Words:
 def words_in(text: str, source: MarketDataSource) -> Words:
     """Return a sentence, as known to a source."""
     return Words(text=text, context=_context(text, source))
+
+
+def words_in_context(words: tuple[str, RequestContext]) -> Words:
+    """Return the words of a request, as :func:`user_words` gives them."""
+    return Words(text=words[0], context=words[1])
 
 
 def _context(text: str, source: MarketDataSource) -> RequestContext:
@@ -155,30 +141,18 @@ def _codes(
     return (*members, *indices)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SentenceRule:
-    rule: TradingRule
-    watched: Watched | None = None
-    reads_index: bool = False
-    """Whether it has a condition on an index beside those on the traded symbols."""
-
-
-def rule_in_words(words: Words) -> _SentenceRule | None:
-    """Return the rule that the user's own words say whole; None if they do not."""
+def rule_in_words(words: Words) -> Rule | None:
+    """Return the rule that the user's own words say whole, by the keyless reader; None if they do not."""
     request = words.read
     if request is None or words.waived:
         return None
-    if (rule := rule_in(words.text, request)) is None:
+    if (rule := whole_rule(words.text, request)) is None:
         return None
-    return _SentenceRule(rule=rule, watched=request.watched, reads_index=request.reads_index)
-
-
-def is_planners(words: Words, cells: Sequence[str]) -> bool:
-    """Whether the keyless planner wrote the code of the user's words itself."""
-    read = words.read
-    if read is None or read.strategy is None:
-        return False
-    return [write_code(read.strategy, read.watched).source.strip()] == [cell.strip() for cell in cells]
+    watched = request.watched
+    others = [code for code in words.watch if code not in words.trade]
+    if watched is None and len(others) == 1 and not request.reads_index:
+        watched = Watched(code=others[0], traded=words.trade)  # as the reading has the roles
+    return write_code(rule, watched).rule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,17 +160,13 @@ class HeldSignal:
     """How a signal departs from the words, as warnings, and why its positions were not compared, if so."""
 
     findings: tuple[Finding, ...]
-    choices: tuple[Choice, ...] = ()
-    """Conventions of the code that the words leave open, where others would change positions."""
     not_compared: Note | None = None
-    by_planner: bool = False
-    """Whether the keyless planner wrote the code, of the words or of the rule as a model read it."""
 
 
 def hold_against_words(
     words: Words, signal: pd.DataFrame, cells: Sequence[str], view: BaseView, *, first: pd.Timestamp | None
 ) -> HeldSignal:
-    """Return how a signal departs from the words; code that the planner wrote for them itself does not.
+    """Return how a signal departs from the rule that the words say; code that is this rule does not.
 
     Parameters
     ----------
@@ -207,48 +177,61 @@ def hold_against_words(
     first
         First session that counts.
     """
-    sentence, found = rule_in_words(words), list[Finding]()
-    by_planner = is_planners(words if sentence else replace(words, text=words.restated), cells)
-    if sentence is not None:
-        found = _overlap(sentence, view, signal, first)
-    if by_planner:
-        missing = None if sentence else _not_read(words)
-        return HeldSignal(findings=tuple(found), not_compared=missing, by_planner=True)
-    panel = None if sentence is None else _panel(words, sentence, view, signal)
-    readings, missing = None, _not_read(words) if sentence is None else None
-    if sentence is not None and panel is None:
-        missing = _NO_DATA
-    elif sentence is not None and panel is not None:
-        readings = _broadcast(sentence.rule, panel, signal)
-    close = view["ohlcv"]["close"].loc[signal.index[0] :]
-    try:
-        checked = check_meaning(signal, close, _expected(words, sentence), readings, first=first)
-    except UnknownField as error:  # the rule reads what is not there: its code does not, or has failed
+    meant, made = rule_in_words(words), rule_of_cells(cells)
+    own = None if made is None else made[0]
+    rule = own or meant
+    overlap = tuple(_overlap(rule, view, signal, first)) if rule else ()
+    if meant is None:
+        return HeldSignal(findings=overlap, not_compared=_not_read(words))
+    if own == meant:
+        return HeldSignal(findings=overlap)
+    data, close = RuleEvaluator(view, list(signal.columns)), view["ohlcv"]["close"].loc[signal.index[0] :]
+    try:  # free code may be of prices as traded
+        expected = [data.signal(meant)]
+        if own is None:
+            expected.append(RuleEvaluator(_AsTraded(view), list(signal.columns)).signal(meant))
+    except (UnknownField, UnknownSymbol) as error:  # its code does not read it, or has failed
         missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
-        checked = check_meaning(signal, close, _expected(words, None), first=first)
-    differs = any(each.code == "meaning_differs" for each in checked)
-    choices = list[Choice]()
-    if sentence is not None and panel is not None and missing is None and not differs:
-        choices = _choices(words, sentence, panel, signal, first)
-    return HeldSignal(findings=(*checked, *found), choices=tuple(choices), not_compared=missing)
+        return HeldSignal(findings=overlap, not_compared=missing)
+    is_state = not any(each.startswith("cross") for each in re.findall(r"\w+", expression(meant.entry)))
+    options: Any = {"first": first, "state": is_state, "lookback": meant.lookback + 1}
+    ways = [compare_positions(signal, each.loc[signal.index[0] :], close, **options) for each in expected]
+    found = None if None in ways else ways[0]
+    if found is None:
+        return HeldSignal(findings=overlap)
+    shown = _values_at(data, meant, found.session, found.symbol)
+    sides = [Note(zh=_told(each, "zh"), en=_told(each, "en")) for each in (own, meant)]
+    return HeldSignal(findings=(difference_finding(found, *sides, values=shown), *overlap))
 
 
-def _choices(
-    words: Words, sentence: _SentenceRule, panel: RuleData, signal: pd.DataFrame, first: pd.Timestamp | None
-) -> list[Choice]:
-    """The open conventions of code whose rule is of the traded symbols."""
-    if list(panel.bars["close"].columns) != list(signal.columns):
-        return []
-    close, meant = panel.bars["close"].loc[signal.index[0] :], _expected(words, sentence)
+class _AsTraded(dict[str, Mapping[str, pd.DataFrame]]):
+    """The panels of data that nothing adjusts."""
 
-    def holds(group: Iterable[Reading]) -> bool:
-        found = check_meaning(signal, close, meant, [group], first=first)
-        return all(each.code != "meaning_differs" for each in found)
-
-    return convention_choices(sentence.rule, panel, holds, first=first)
+    def adjusted(self, name: str) -> pd.DataFrame:
+        """Return a price as it was traded."""
+        return self["ohlcv"][name]
 
 
-_NO_DATA = Note(zh="规则所观察的标的没有数据", en="there are no data of what the rule watches")
+_LANGUAGES: tuple[Language, Language] = ("zh", "en")
+
+
+def _told(rule: Rule | None, words: Language) -> str:
+    """A rule in words, or what stands for free code."""
+    if rule is None:
+        return say(words, zh="代码", en="The code")
+    buys, sells = rule.words(words)
+    return say(words, zh=f"“{buys}买入，{sells}卖出”", en=f'"buy when {buys}, sell when {sells}"')
+
+
+def _values_at(data: RuleEvaluator, rule: Rule, session: pd.Timestamp, symbol: str) -> Note:
+    """The values that a rule compares on a cell."""
+    frames = {node: frame for node, frame in data.compared(rule).items() if symbol in frame}
+    values = {node: float(frame[symbol].loc[session]) for node, frame in frames.items()}
+    zh, en = (
+        ", ".join(f"{in_words(node, words)} = {value:.4g}" for node, value in values.items())
+        for words in _LANGUAGES
+    )
+    return Note(zh=zh or "另一标的的条件", en=en or "a condition of another security")
 
 
 def _not_read(words: Words) -> Note:
@@ -262,75 +245,9 @@ def _not_read(words: Words) -> Note:
     )
 
 
-def _names_exit(words: Words) -> bool:
-    """Whether the words name an exit that the plan does not carry out."""
-    ends = {name: value for name, value in words.plan.to_json().items() if name in NAMED_ENDS}
-    if any(says(words.exit, name, value) for name, value in ends.items()):
-        return False
-    return names_exit(words.exit) or (names_exit(words.text) and not words.plan.exits)
-
-
-def _expected(words: Words, sentence: _SentenceRule | None) -> ExpectedSignal:
-    event: Literal["", "cross", "break"] = "break" if _EVENT.search(words.entry) else ""
-    return ExpectedSignal(
-        sentence=words.text if sentence else "",
-        event=event_of(sentence.rule.entry) if sentence else event,
-        state=sentence is not None and not event_of(sentence.rule.entry),
-        lookback=write_code(sentence.rule).rule.lookback + 1 if sentence else 0,
-        names_exit=_names_exit(words),
-        per_symbol=set(words.watch) <= set(words.trade) and not _COMMON.search(words.text),
-        traded=words.trade,
-        windows=words.windows,
-    )
-
-
-def _panel(words: Words, sentence: _SentenceRule, view: BaseView, signal: pd.DataFrame) -> RuleData | None:
-    """The frames that the rule reads: of the traded symbols, or of the only watched one; else None."""
-    watched = [code for code in words.watch if code not in words.trade]
-    if sentence.reads_index:
-        columns = list(signal.columns)
-    elif sentence.watched:
-        columns = [sentence.watched.code]
-    elif not watched or set(words.trade) <= set(words.watch):
-        columns = list(signal.columns)
-    elif len(words.watch) == 1:
-        columns = watched
-    else:
-        return None
-    if columns[0] in view["ohlcv"]["close"].columns:
-        return RuleData.of(view, columns)
-    if "index" in view and "close" in view["index"] and columns[0] in view["index"]["close"].columns:
-        return RuleData(bars={name: view["index"][name].reindex(columns=columns) for name in view["index"]})
-    return None
-
-
-def _broadcast(rule: TradingRule, panel: RuleData, signal: pd.DataFrame) -> Iterable[Iterable[Reading]]:
-    """The readings on the signal's columns; one watched symbol's is the same for all traded ones."""
-    groups = rule_readings(rule, panel)
-    watched = list(panel.bars["close"].columns)
-    if watched == list(signal.columns):
-        return groups
-    (name,) = watched
-
-    def spread(reading: Reading) -> Reading:
-        def for_all(frame: pd.DataFrame) -> pd.DataFrame:
-            return pd.concat([frame[name]] * len(signal.columns), axis=1, keys=signal.columns)
-
-        tied = None if reading.tied is None else for_all(reading.tied)
-        return Reading(
-            signal=for_all(reading.signal),
-            explain=lambda session, _: reading.explain(session, name),
-            tied=tied,
-        )
-
-    return ((spread(reading) for reading in group) for group in groups)
-
-
-def _overlap(
-    sentence: _SentenceRule, view: BaseView, signal: pd.DataFrame, first: pd.Timestamp | None
-) -> list[Finding]:
+def _overlap(rule: Rule, view: BaseView, signal: pd.DataFrame, first: pd.Timestamp | None) -> list[Finding]:
     """The finding of a rule that mostly sells where it buys, which no code can mend."""
-    rule, data = write_code(sentence.rule, sentence.watched).rule, RuleEvaluator(view, list(signal.columns))
+    data = RuleEvaluator(view, list(signal.columns))
     try:
         buys, sells = (data.value(side) == 1 for side in (rule.entry, rule.exit))
     except (UnknownField, UnknownSymbol):
@@ -365,59 +282,24 @@ def _overlap(
     ]
 
 
-_PERIODS = {"week_start": "W", "month_start": "M", "quarter_start": "Q"}
-_FEW = 3
-"""Sessions with a mark below which it may be chance that all begin a period."""
-
-
-def _coded_schedule(plan: TradePlan, signal: pd.DataFrame) -> list[Finding]:
-    """The finding of code that has the plan's schedule, so that each mark is traded one period late."""
-    marked = signal.index[signal.isin((1.0, -1.0)).any(axis=1)]
-    if plan.trade_on not in _PERIODS or len(marked) < _FEW:
-        return []
-    periods = pd.Series(pd.DatetimeIndex(signal.index).to_period(_PERIODS[plan.trade_on]), index=signal.index)
-    if not marked.isin(periods.index[periods != periods.shift(1)]).all():
-        return []
-    message = (
-        "The signal is 1 or -1 only on the first session of a period. The plan has the schedule, trade_on "
-        f"{plan.trade_on}: the code must say 1 or -1 on each session on which the rule does."
-    )
-    zh = (
-        f"信号只在每个周期的第一个交易日是 1 或 -1。何时买卖由计划 trade_on {plan.trade_on} 决定："
-        "代码要在规则成立的每个交易日给出 1 或 -1。"
-    )
-    return [
-        Finding(severity="warning", code="meaning_on_schedule", message=message, zh=zh, count=len(marked))
-    ]
-
-
 def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str, report: Report) -> Report:
-    """Return the report with the findings of the signal held against the sentence, which come first."""
+    """Return the report with the findings of the signal held against the sentence, which come first.
+
+    A rule that was read as trees is held by its leaves when it is read; here a second, independent reading of
+    the same words is compared, where there is one. Free code is compared with that, or with nothing.
+    """
     strategy, moment = strategy_of(state), as_of(state, resources)
     signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
     words, cells = words_of(state, known_source(state, resources)), strategy["cells"]
-    by_planner = is_planners(words, cells)
     view, first = resources.store.view(moment, strategy["data_ref"]), report.summary["evaluated_from"]
     held = hold_against_words(words, signal, cells, view, first=session_of(first))
-    findings, compared = list(held.findings), held.not_compared is None
-    findings += _coded_schedule(words.plan, signal)
-    findings += [_choice_finding(each) for each in held.choices]
-    if held.not_compared is not None and not held.by_planner:
+    findings, is_free = list(held.findings), rule_of_cells(cells) is None
+    if held.not_compared is not None and is_free:
         findings.append(_not_compared_finding(held.not_compared, own=bool(request_of(state)["own"])))
-    agrees = all(each.code != "meaning_differs" for each in findings)
-    if agrees and compared and not by_planner:
-        findings = [*_held_wider(state, resources, words, signal.columns), *findings]
-    if not by_planner:
-        known = [
-            words.text,
-            canonical_json([request_of(state)["checked"], request_of(state)["understanding"]]),
-        ]
-        findings += closing_words_finding(strategy.get("said") or "", cells, known, signal)
+    if is_free:
         findings += _lost_numbers(state, words, cells)
-    never_buys = any(each.code == "meaning_never_buys" for each in findings)
-    others = [each for each in report.findings if each.code != "no_trades" or not never_buys]
-    checks = (*report.checks, "meaning" if compared else "structure")
-    return replace(report, checks=checks, findings=(*findings, *others))
+    checks = (*report.checks, "meaning" if held.not_compared is None else "structure")
+    return replace(report, checks=checks, findings=(*findings, *report.findings))
 
 
 def _not_compared_finding(why: Note, *, own: bool) -> Finding:
@@ -434,61 +316,21 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     """The finding of numbers that the person said and that neither code nor plan has."""
     params = state.get("user_intent", {}).get("params", {})
     done = [each for each in params.get("clauses", ()) if each["status"] == "done" and each["part"] != "plan"]
-    code = [
+    code = {
         float(number[1])
         for cell in cells
         for node in ast.walk(parse_code(cell))
         if isinstance(node, ast.Constant) and not isinstance(node.value, bool)
         if (number := re.fullmatch(r"(\d+(?:\.\d+)?)[A-Za-z]{0,2}", str(node.value)))  # 20, or "20D"
-    ]
-    known = ReadParameters(
-        codes=words.trade + words.watch, plan=words.plan.to_json(), names=words.context.names
-    )
-    if not (lost := lost_numbers([each["became"] or each["quote"] for each in done], code, known)):
+    }
+    # A window of n may be written as shift(n - 1) or range(n + 1).
+    known = [each + step for each in (*code, *plan_numbers(words.plan.to_json())) for step in (-1, 0, 1)]
+    texts = (without_dates_and_codes(plain(each["quote"]), words.context.names) for each in done)
+    said = ((text, each) for text in texts for each in numbers_in(text))
+    lost = [text[each.begin : each.end] for text, each in said if not each.is_one_of(known)]
+    if not lost:
         return []
-    listed = ", ".join(lost)
+    listed = ", ".join(dict.fromkeys(map(str.strip, lost)))
     message = f"Numbers of the words that stand neither in the code nor in the trade plan: {listed}."
     zh = f"原话里的 {listed}，代码和交易计划里都没有。"
     return [Finding(severity="warning", code="meaning_lost_number", message=message, zh=zh)]
-
-
-_MUCH = 0.2
-"""Share of the positions from which on another convention is asked about."""
-
-
-def _choice_finding(choice: Choice) -> Finding:
-    code = "convention_matters" if choice.changed > _MUCH * choice.positions else "convention"
-    text = choice.note
-    return Finding(severity="info", code=code, message=text.en, zh=text.zh, count=choice.changed)
-
-
-_UNMEASURED = 250
-"""Sessions after which a signal without a measured need is compared."""
-
-
-def _held_wider(
-    state: SignalSubgraphState, resources: OpenResources, words: Words, symbols: pd.Index
-) -> list[Finding]:
-    """Return where the code's positions differ from the words in sessions outside of the window."""
-    strategy, moment, local = strategy_of(state), as_of(state, resources), local_source(state, resources)
-    request = request_of(state)["checked"]
-    view = wider_view(strategy, request, resources.store, local, moment)
-    if view is not None:  # its code sees sessions outside of the window, too
-        LookLog(resources.settings.cache_dir).add(view.frozen(), again=False)
-    made = None if view is None else resources.runner.run(strategy["cells"], view.frozen())
-    if view is None or made is None or strategy["name"] not in made.signals:
-        return []
-    signal = made.signals[strategy["name"]].reindex(columns=symbols)
-    warm = strategy["warm_up"] or _UNMEASURED
-    if warm >= len(signal):
-        return []
-    held = hold_against_words(words, signal, strategy["cells"], view, first=signal.index[warm])
-    return [
-        replace(
-            each,
-            message=f"Outside of the window, in which the positions agree: {each.message}",
-            zh=f"在区间之外（区间内持仓一致）：{each.zh}",
-        )
-        for each in held.findings
-        if each.code == "meaning_differs"
-    ]

@@ -18,6 +18,7 @@ from quantgraph.runtime.endings import language, success_update
 from quantgraph.runtime.graph_state import Update, dialogue_of, request_of, strategy_of
 from quantgraph.subgraphs.signal._agents import (
     Intent,
+    ModelClause,
     Params,
     ReflectionReply,
     as_of,
@@ -69,10 +70,10 @@ def read_own(reading: Reading) -> Reading:
             "required_indicators": list(read.fields),
             "plan": dict(read.plan),
             "clauses": [
-                {"quote": each, "part": "plan", "became": "", "status": "not_done"} for each in undone
+                ModelClause(quote=each, part="plan", status="not_done").model_dump() for each in undone
             ],
         }
-        params = with_plan(params, sentence_text(state), current_decider(reading.resources).executes)
+        params = with_plan(params, current_decider(reading.resources).executes)
     reply = ReflectionReply(task_type="signal_gen", user_intent=Intent(type="signal_gen"))
     symbols = symbols_of(params, fixed=fixed["ts_code"])
     return replace(reading, fixed=fixed, reply=reply, kind="signal_gen", params=params, symbols=symbols)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -11,7 +11,9 @@ from typing import Any
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker import TradePlan
 from quantgraph.errors import BadOption
-from quantgraph.sentences.coverage import find_anchors, plain, plan_keys, plan_pieces
+from quantgraph.rules import in_words, read_condition
+from quantgraph.sentences.coverage import says_part
+from quantgraph.subgraphs.signal._agents import ModelClause
 
 _SCHEDULES = {
     "quarter_start": r"quarter|季",
@@ -43,53 +45,6 @@ def executed_plan(
         except BadOption as error:
             rest[name] = error.message
     return taken, rest
-
-
-def unplanned_quotes(params: Mapping[str, Any]) -> Iterator[tuple[str, frozenset[str]]]:
-    """Quotes of clauses marked as done by the plan, though the plan lacks their part.
-
-    A part that is named twice has one value in the plan: the quote with the other number is lost.
-    """
-    plan = params["plan"]
-    for clause in params["clauses"]:
-        quote = clause["quote"]
-        keys = plan_keys(quote) if (clause["part"], clause["status"]) == ("plan", "done") else frozenset()
-        held = keys & plan.keys() and (
-            not _has_number(quote) or any(says(quote, *each) for each in plan.items())
-        )
-        if keys and not held:
-            yield quote, keys
-
-
-_SIDES = {"stop_loss": "down", "trailing_stop": "down", "take_profit": "up", "rise": "up", "fall": "down"}
-"""Where the price goes before a part of a plan acts."""
-
-
-def turned_quotes(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Quotes with a number that the plan has in no part but one of the other side, and that part's name."""
-    for clause in params["clauses"]:
-        quote, ends = clause["quote"], plan_keys(clause["quote"]) & _SIDES.keys()
-        named = [each for each in params["plan"].items() if clause["part"] == "plan" and says(quote, *each)]
-        turned = [
-            name
-            for name, value in named
-            if _is_turned(quote, value.get("on") if isinstance(value, Mapping) else name)
-            or (ends and name in _SIDES and name not in ends)
-        ]
-        if turned and len(turned) == len(named) and _has_number(quote):
-            yield quote, turned[0]
-
-
-def _is_turned(words: str, part: str | None) -> bool:
-    """Whether words move the price to the other side only."""
-    moves = {
-        value for each in find_anchors(plain(words)) if each.kind == "direction" for value in each.values
-    }
-    return part in _SIDES and bool(moves & {"up", "down"}) and _SIDES[part] not in moves
-
-
-def _has_number(words: str) -> bool:
-    return any(each.kind == "number" for each in find_anchors(plain(words)))
 
 
 def names_an_end(plan: Mapping[str, Any]) -> bool:
@@ -186,53 +141,42 @@ def _number(value: object) -> Decimal | None:
     return None
 
 
-def with_plan(params: Mapping[str, Any], text: str, executes: Collection[str]) -> dict[str, Any]:
-    """A reading's parameters with the plan that is carried out, and a clause of each part in the sentence.
+def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str, Any]:
+    """A reading's parameters with the plan that is carried out, each part in the clause that says it.
 
-    What is not carried out is a clause with the status ``not_done``, in the person's words if there are any.
-    Regular buying without an entry buys and holds.
+    What is not carried out is a clause with the status ``not_done``, in the person's words if there are any,
+    as is a clause of the plan that has no part of it. Regular buying without an entry buys and holds.
     """
-    taken, rest = executed_plan(params["plan"], executes)
-    clauses = [dict(each) for each in params["clauses"]]
-    for name, value in params["plan"].items():
-        status = "not_done" if name in rest else "done"
-        same = [each for each in clauses if each["quote"] and says(each["quote"], name, value)]
-        if not same:
-            pieces = [piece for piece in plan_pieces(text) if says(piece, name, value)]
-            pieces = pieces or ([f"{name} {value}"] if status == "not_done" else [])
-            clauses += [{"quote": each, "part": "plan", "became": each, "status": status} for each in pieces]
-        own = [each for each in same if each["status"] != "default" and each["part"] not in {"entry", "exit"}]
-        if status == "done" and any(each["status"] == "done" for each in own):
-            continue  # another with the same number is of something else
-        for clause in own:
-            turns = clause["status"] == "done" and status == "not_done"
-            clause |= {"status": status, **({"became": ""} if turns else {})}
-    lost = {quote for quote, _ in unplanned_quotes({**params, "clauses": clauses})}
-    clauses = [{**each, "status": "not_done"} if each["quote"] in lost else each for each in clauses]
+    clauses, plan = [dict(each) for each in params["clauses"]], dict(params["plan"])
+    for clause in clauses:
+        if clause["part"] == "plan" and clause["status"] != "default":
+            clause["plan"] = parts_in(clause, plan)
+            plan |= clause["plan"]
+    taken, rest = executed_plan(plan, executes)
+    quoted = {name for clause in clauses for name in clause["plan"]}
+    for clause in clauses:
+        if clause["part"] == "plan" and clause["status"] != "default":
+            kept = {name: part for name, part in clause["plan"].items() if name in taken}
+            clause |= {"status": "done" if kept else "not_done", "plan": kept}
+    refused = [each["quote"] for each in clauses if each["status"] == "not_done"]
+    quoted |= {name for name in rest if any(says_part(each, name, plan[name]) for each in refused)}
+    clauses += [_not_done(f"{name} {plan[name]}") for name in rest if name not in quoted]
+    for clause in clauses:
+        if clause["rule"]:
+            clause["became"] = in_words(read_condition(clause["rule"]), language_of(clause["quote"]))
     made = {**params, "plan": taken, "clauses": clauses}
     if buys_regularly(taken) and not params.get("strategy_desc"):
-        made["strategy_desc"] = made["entry"] = say(language_of(text), zh="买入并持有", en="buy and hold")
+        words = "".join(each["quote"] for each in clauses)
+        made["strategy_desc"] = made["entry"] = say(language_of(words), zh="买入并持有", en="buy and hold")
     return made
 
 
-_REFUSED = frozenset({"leverage", "short"})
+def parts_in(clause: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:
+    """The parts of a plan that a clause says; a reply may have the plan beside its clauses."""
+    return clause["plan"] or {
+        name: part for name, part in plan.items() if says_part(clause["quote"], name, part)
+    }
 
 
-def says(words: str, name: str, value: object) -> bool:
-    """Whether words say a part of a plan: a number of it or, for a part without one, what it is about.
-
-    >>> says("止损8%", "stop_loss", "0.08"), says("every month", "trade_on", "month_start")
-    (True, True)
-    >>> says("2x leverage", "trade_on", "month_start"), says("2x leverage", "max_positions", 2)
-    (False, False)
-    """
-    anchors, keys = find_anchors(plain(words)), plan_keys(words)
-    refused = {anchor.value for anchor in anchors if anchor.kind == "plan"} & _REFUSED
-    if refused and name not in refused | keys:
-        return False
-    numbers = {f"{float(each):g}" for each in re.findall(r"\d+(?:\.\d+)?", str(value))}  # "5.5%"
-    numbers |= {f"{100 * float(each):g}" for each in numbers}
-    if numbers:
-        return any(numbers & anchor.values for anchor in anchors if anchor.kind == "number")
-    is_schedule = name in {"trade_on", "rebalance"} and any(anchor.kind == "schedule" for anchor in anchors)
-    return is_schedule or name in keys
+def _not_done(quote: str) -> dict[str, Any]:
+    return ModelClause(quote=quote, part="plan", status="not_done").model_dump()

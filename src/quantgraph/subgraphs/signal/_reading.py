@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from quantgraph._util.texts import Note, say
 from quantgraph.broker import ModelDecider, plan_words
-from quantgraph.data import AsOfSource, record_kinds_of
+from quantgraph.data import INDICATOR_FIELDS, AsOfSource, record_kinds_of
 from quantgraph.data.symbols import names_in
 from quantgraph.errors import (
     BadOption,
@@ -34,9 +34,9 @@ from quantgraph.subgraphs.signal._agents import (
     current_ref,
     known_source,
     local_source,
+    rule_in,
 )
-from quantgraph.subgraphs.signal._coverage import unparsed
-from quantgraph.subgraphs.signal._misreadings import Misreading, names_no_dates, names_one_day
+from quantgraph.subgraphs.signal._checks import names_no_dates, names_one_day, unparsed
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
     check_known_fields,
@@ -160,19 +160,6 @@ def message_read(state: SignalSubgraphState) -> Update:
     return {"reflected_on": user_messages(state)[-1].id, "answering": None}
 
 
-def misread_question(reading: Reading, misreadings: Sequence[Misreading]) -> Question:
-    """Return the question to a person, after the model has repeated what the sentence does not say."""
-    state = reading.state
-    lines = [each.note.text(language(state)) for each in misreadings]
-    reason = say(
-        language(state),
-        zh=f"模型两次没有读对：{'; '.join(lines)}。请说明您的意思。",
-        en=f"The model misread this twice: {'; '.join(lines)}. What did you mean?",
-    )
-    asked = question_update(state, misreadings[0].kind, reason, words=lines)
-    return Question(changes={**message_read(state), **asked})
-
-
 def read_words(reading: Reading) -> Reading:
     """Fill what a message leaves as it was from the last request; what the caller fixed wins."""
     params, last = dict(reading.params), dialogue_of(reading.state)["last_request"]
@@ -219,6 +206,13 @@ def read_symbols(reading: Reading) -> Reading:
     """Tell watched symbols from traded ones, without those that the user goes on without."""
     params, waived = dict(reading.params), dialogue_of(reading.state)["waived_symbols"]
     text = sentence_text(reading.state)
+    if (rule := rule_in(params)) is not None:
+        others = [code for code in rule.watched if code not in split_codes(params["ts_code"])]
+        read = [*rule.indices, *others]  # an index is a series beside its members
+        params["watch"] = ",".join(dict.fromkeys([*split_codes(params["watch"]), *read]))
+        daily = sorted({*rule.inputs} & {*INDICATOR_FIELDS})
+        fields = dict.fromkeys([*params["required_indicators"], *daily])
+        params["required_indicators"] = [*fields]
     market = names_of(text, reading.source) if market_words(text) else {}
     for name in ("ts_code", "watch", "trade"):
         codes = [market.get(code, code) for code in split_codes(params[name])]
@@ -300,8 +294,7 @@ def ask_for_lacking_levels(reading: Reading) -> Reading | Question:
 def ask_for_lacking_volumes(reading: Reading) -> Reading | Question:
     """Ask at once for a rule without the volumes that the files do not have."""
     params = reading.params
-    rule = f"{params['entry']} {params['exit']}".strip() or params["strategy_desc"]
-    words = lacking_volumes(rule, reading.source)
+    words = lacking_volumes(params["strategy_desc"], reading.source)
     return reading.asking(lacking_volumes_update(reading.state, words, reading.source)) if words else reading
 
 
@@ -376,7 +369,8 @@ def check_with_source(reading: Reading) -> Reading | Question:
         if resources.on_clarify in ("default", "fail"):
             return reading.asking(end_update(state, "data_unavailable", error))
         return reading.asking(_invalid_request_update(state, resources, reading.params, error))
-    return replace(reading, request=request)
+    rule = rule_in(reading.params)
+    return replace(reading, request=request if rule is None else {**request, "trees": [*rule.expressions]})
 
 
 def ask_for_lacking_benchmark(reading: Reading) -> Reading | Question:
@@ -438,7 +432,11 @@ def understand_signal(reading: Reading) -> Reading:
 
 def understand_data(reading: Reading) -> Reading:
     """Say what was understood, without entry, exit, and defaults of them."""
-    clauses = [each for each in reading.params.get("clauses", ()) if each["status"] != "default"]
+    clauses = [
+        each
+        for each in reading.params.get("clauses", ())
+        if each["status"] != "default" and not (each["rule"] and each["status"] == "done")
+    ]
     no_rule = {"strategy_desc": "", "entry": "", "exit": "", "clauses": clauses}
     understanding = _understood(reading, {**reading.params, **no_rule})
     if reading.rule:
@@ -458,7 +456,9 @@ def _understood(reading: Reading, params: Mapping[str, Any]) -> Understanding:
     defaults += _default_index(reading)
     kept = [word for word in dialogue["waived"] if word not in dialogue["waived_symbols"]]
     left_out = [reading.not_executed, *kept]
-    rest = unparsed(reading.state, params, names_in(sentence_text(reading.state), reading.source))
+    aliases = ModelDecider.of(current_decider(reading.resources)).aliases
+    names = {**names_of(sentence_text(reading.state), reading.source), **{each: each for each in aliases}}
+    rest = unparsed(reading.state, {**params, "clauses": reading.params["clauses"]}, names)
     return understand(params, reading.request, reading.symbols, defaults, left_out=left_out, unparsed=rest)
 
 

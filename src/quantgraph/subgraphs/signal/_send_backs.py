@@ -1,14 +1,11 @@
-"""Does the code do it: what goes back to the model that wrote it, and what becomes of a fault that stays.
-
-Each kind of finding goes back at least once; a false alarm of one kind leaves the others theirs.
-"""
+"""Does the code do it: what goes back to the model that wrote it, and what becomes of a fault that stays."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from quantgraph._util.texts import say
 from quantgraph.audit import Finding, Report, issue_text
@@ -17,8 +14,6 @@ from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import check_checkpointer
 from quantgraph.runtime.endings import end_update, extended_history, language
 from quantgraph.runtime.graph_state import (
-    Clause,
-    Understanding,
     Update,
     dialogue_of,
     progress_of,
@@ -29,24 +24,8 @@ from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-Kind = Literal["blind", "words", "numbers", "plan", "review", "doubt"]
-
-_KINDS: dict[str, Kind] = {
-    "meaning_differs": "words",
-    "meaning_not_an_event": "words",
-    "meaning_never_buys": "words",
-    "meaning_never_sells": "words",
-    "meaning_alike": "words",
-    "meaning_on_schedule": "plan",
-    "meaning_unsaid_symbol": "words",
-    "meaning_missing_symbol": "words",
-    "meaning_unsaid_session": "words",
-    "meaning_lost_number": "numbers",
-    "meaning_blind": "blind",
-    "meaning_review": "review",
-    "meaning_doubt": "doubt",
-}
-"""Of the findings that other code can mend. A rule that says both sides at once is not among them."""
+_SENT = ("meaning_differs", "meaning_lost_number", "meaning_review", "meaning_doubt")
+"""Findings that go back to the model that wrote free code, each kind once."""
 _FAULTS = ("meaning_differs", "meaning_review")
 """Findings with a cell that shows them: with one of these a run does not end done."""
 MAX_GENERATIONS = 6
@@ -54,14 +33,15 @@ MAX_GENERATIONS = 6
 
 
 def sent_back_update(state: SignalSubgraphState, report: Report) -> Update:
-    """Return the update in which the findings go back to the model; empty if no kind of them is new to it."""
+    """Return the update in which findings go back to the model that wrote code; empty if none is new."""
     progress = progress_of(state)
-    kinds = dict.fromkeys(_KINDS[each.code] for each in report.findings if each.code in _KINDS)
-    new = [kind for kind in kinds if kind not in progress["sent_back"]]
-    if not new or progress["generated"] >= MAX_GENERATIONS:
+    codes = dict.fromkeys(each.code for each in report.findings if each.code in _SENT)
+    new = [code for code in codes if code not in progress["sent_back"]]
+    is_written = bool(request_of(state)["checked"].get("trees"))
+    if not new or is_written or progress["generated"] >= MAX_GENERATIONS:
         return {}
-    findings = [replace(each, severity="error") if each.code in _KINDS else each for each in report.findings]
-    lines = [_line(each) for each in findings if each.code in (*_KINDS, "meaning_closing_words")]
+    findings = [replace(each, severity="error") if each.code in codes else each for each in report.findings]
+    lines = [_line(each) for each in findings if each.code in codes]
     line = f"validate signal sent back ({', '.join(new)}): {lines[0].splitlines()[0]}"
     return {
         "validation": replace(report, findings=tuple(findings)).as_json(),
@@ -124,45 +104,6 @@ def _can_ask(state: SignalSubgraphState, resources: OpenResources) -> bool:
         check_checkpointer("meaning")
         return True
     return False
-
-
-def convention_lines(state: SignalSubgraphState, report: Report) -> list[str]:
-    """Return what the code chose where the words leave it open and another choice changes positions."""
-    return [say(language(state), zh=str(each.zh), en=each.message) for each in _conventions(report)]
-
-
-def _conventions(report: Report) -> list[Finding]:
-    return [each for each in report.findings if each.code.startswith("convention")]
-
-
-def with_conventions(state: SignalSubgraphState, report: Report) -> Understanding | None:
-    """Return the understanding with the conventions that were chosen, as defaults."""
-    before = request_of(state)["understanding"]
-    known = {each["became"] for each in before["clauses"]} if before else set()
-    new = [line for line in convention_lines(state, report) if line not in known]
-    if before is None or not new:
-        return before
-    clauses: list[Clause] = [{"words": "", "became": line, "status": "default"} for line in new]
-    return {**before, "clauses": [*before["clauses"], *clauses]}
-
-
-def convention_question(state: SignalSubgraphState, report: Report, resources: OpenResources) -> Update:
-    """Return the question about a convention that decides many positions; empty if none does or was asked."""
-    line = [each for each in _conventions(report) if each.code == "convention_matters"]
-    words, dialogue = language(state), dialogue_of(state)
-    begin = say(words, zh="这句话有几种读法", en="The words have several readings")
-    was_asked = any(each["question"].startswith(begin) for each in dialogue["answers"])
-    settled = was_asked or is_accepted(state) or request_of(state)["own"]
-    if not line or settled or not _can_ask(state, resources):
-        return {}
-    lines = say(
-        words, zh="；".join(str(each.zh) for each in line), en="; ".join(each.message for each in line)
-    )
-    reason = say(
-        words, zh=f"{begin}。代码取了：{lines}。要这样吗？", en=f"{begin}. The code took: {lines}. Go on?"
-    )
-    options = say(words, zh="就这样|用另一种读法", en="go on so|take the other reading").split("|")
-    return _question_about_code(state, reason, options)
 
 
 def _question_about_code(state: SignalSubgraphState, reason: str, options: Sequence[str]) -> Update:

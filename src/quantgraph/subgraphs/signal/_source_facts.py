@@ -25,7 +25,7 @@ from quantgraph.market import session_of
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import ClarificationKind, Update
-from quantgraph.sentences.coverage import plan_keys
+from quantgraph.sentences.coverage import says_part
 from quantgraph.sentences.phrases import symbols_in, volume_words
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -179,7 +179,7 @@ def lacking_benchmark(
         source.index_bars(str(code), *(session_of(request[name]) for name in ("start", "end")))
         return None
     quotes = (each["quote"] for each in params["clauses"])
-    return next((quote for quote in quotes if "benchmark" in plan_keys(quote)), str(code))
+    return next((quote for quote in quotes if quote and says_part(quote, "benchmark", "")), str(code))
 
 
 def lacking_benchmark_update(state: SignalSubgraphState, words: str, source: MarketDataSource) -> Update:

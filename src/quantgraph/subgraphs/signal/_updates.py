@@ -417,6 +417,23 @@ def question_update(
     }
 
 
+def first_question_update(state: SignalSubgraphState, source: MarketDataSource, makes_signal: bool) -> Update:
+    """Return the question what to trade, after a greeting or without any message, with a whole request."""
+    words, greets = language(state), bool(user_messages(state))
+    if not makes_signal:
+        reason = say(words, zh="请说明要交易哪些股票。", en="Please name the stocks to trade.")
+        return question_update(state, "symbol", reason)
+    greeting = say(words, zh="您好！", en="Hello! ") if greets else ""
+    example = whole_request(source, words)
+    reason = say(
+        words,
+        zh=f"{greeting}请说说您的策略：交易什么、哪段时间、什么时候买卖。例如“{example}”。",
+        en=f"{greeting}Please describe your strategy: what to trade, in which dates, when to buy and "
+        f'when to sell. For example "{example}".',
+    )
+    return question_update(state, "strategy", reason, options=[example])
+
+
 def plan_question_update(state: SignalSubgraphState, words: Sequence[str], rest: str) -> Update:
     """Return the question about what nothing executes, in the person's words, with the rule that is left."""
     user_language, quoted = language(state), ", ".join(f'"{each}"' for each in words)

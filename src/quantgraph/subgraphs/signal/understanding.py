@@ -23,9 +23,11 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
+from quantgraph.rules import Rule, published
 from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
+from quantgraph.subgraphs.signal._agents import rule_in
 from quantgraph.subgraphs.signal._plan import names_an_end
 from quantgraph.tools import read_window, split_codes
 
@@ -73,6 +75,10 @@ def understand(
         {"words": each["quote"], "became": each["became"], "status": each["status"]}
         for each in params.get("clauses", ())
     ]
+    rule = rule_in(params)
+    words = rule.words(language_of(params["strategy_desc"])) if rule else ("", "")
+    if rule and rule.exit.name == "never":
+        words = (words[0], "")
     known, plan = {clause["words"] for clause in clauses}, dict(params.get("plan", {}))
     clauses += [
         {"words": words, "became": "", "status": "not_done"}
@@ -85,8 +91,12 @@ def understand(
         **symbols,
         "windows": [[request["start"], request["end"]]],
         "rule": {
-            "entry": params.get("entry") or params["strategy_desc"],
-            "exit": params.get("exit", ""),
+            "entry": words[0] or params.get("entry") or params["strategy_desc"],
+            "exit": words[1]
+            if rule and rule.exit.name != "never"
+            else ""
+            if rule
+            else params.get("exit", ""),
             "exit_is_default": bool(params.get("entry")) and not (params.get("exit") or names_an_end(plan)),
         },
         "plan": plan,
@@ -349,7 +359,21 @@ def with_sessions(
     if request["indicators"]:
         earlier = source.indicators(symbols, first, last, request["indicators"])
         ref = store.update("indicators", earlier, base=ref)
+    return with_published(store, ref, request)
+
+
+def with_published(store: DataState, ref: str, request: Mapping[str, Any]) -> str:
+    """Return the commit with the limits and the calendar that the request's rule reads, on top of ``ref``."""
+    if trees := request.get("trees"):
+        for panel, frames in published(store, ref, rule_of_trees(trees).inputs).items():
+            ref = store.update(panel, frames, base=ref)
     return ref
+
+
+def rule_of_trees(trees: Sequence[str]) -> Rule:
+    """Return the rule of a checked request."""
+    entry, leave = trees
+    return Rule.read(entry, None if leave == "never()" else leave)
 
 
 def restrict_to_request(

@@ -50,6 +50,7 @@ from quantgraph.subgraphs.signal.understanding import (
     request_sessions,
     request_symbols,
     restrict_to_request,
+    with_published,
 )
 from quantgraph.tools import ToolContext, split_codes
 
@@ -134,6 +135,7 @@ def _outcome(
             )
             request = _with_notes(state, request, notes)
         if bars:
+            data_ref = with_published(resources.store, data_ref, request)
             data_ref = with_decided_actions(resources.store, data_ref, dialogue_of(state)["moves"])
     except FATAL_ERRORS:
         raise

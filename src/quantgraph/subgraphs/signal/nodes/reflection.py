@@ -53,7 +53,6 @@ from quantgraph.runtime.graph_state import (
     written,
 )
 from quantgraph.sentences import PLAN_KEYS
-from quantgraph.sentences.coverage import Gap
 from quantgraph.sentences.phrases import is_courtesy
 from quantgraph.subgraphs.signal._agents import (
     ReflectionReply,
@@ -65,8 +64,15 @@ from quantgraph.subgraphs.signal._agents import (
     prompt_text,
     tool_context,
 )
-from quantgraph.subgraphs.signal._coverage import gap_question, reading_gaps
-from quantgraph.subgraphs.signal._misreadings import Misreading, is_echo, plan_errors, reading_errors
+from quantgraph.subgraphs.signal._checks import (
+    Misreading,
+    clause_errors,
+    doubts_noted,
+    is_echo,
+    misread_update,
+    reading_errors,
+)
+from quantgraph.subgraphs.signal._meaning import user_words, words_in_context
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._own import OWN_STEPS
 from quantgraph.subgraphs.signal._plan import with_plan
@@ -76,7 +82,6 @@ from quantgraph.subgraphs.signal._reading import (
     Reading,
     Step,
     message_read,
-    misread_question,
     reading_steps,
     with_open_questions,
 )
@@ -84,13 +89,13 @@ from quantgraph.subgraphs.signal._source_facts import known_indicators, names_of
 from quantgraph.subgraphs.signal._updates import (
     answer_update,
     answered_questions,
+    first_question_update,
     initial_state,
     question_update,
     read_messages,
     request_text,
     sentence_text,
     user_text,
-    whole_request,
 )
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
@@ -262,7 +267,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     """
     state, source = reading.state, reading.source
     if is_courtesy(user_text(state) or "?") or not user_messages(state):
-        return _first_question(reading)
+        return Question(changes=first_question_update(state, source, reading.resources.makes_signal))
     fixed = check_constraints(request_of(state)["given"], source, source.sessions()[-1])
     text = with_constraints(request_text(state), fixed)
     agent = reading.agent or build_agent("reflection", reading.resources)
@@ -270,7 +275,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     invoke: Any = partial(agent.invoke, context=tools)
     facts = _facts(reading, user_text(state))
 
-    errors, misreadings, gaps = list(state["error_messages"]), list[Misreading](), list[Gap]()
+    errors, misreadings, doubts = list(state["error_messages"]), list[Misreading](), list[Misreading]()
     for _ in range(_READINGS):
         prompt = _prompt({**state, "error_messages": errors}, text)
         try:
@@ -280,26 +285,28 @@ def ask_model(reading: Reading) -> Reading | Question:
             return Question(changes=end_update(state, "model_unavailable", error))
         if is_echo(reply):
             reading, reply = _read_by_planner(reading, prompt, facts)
-            misreadings, gaps = [], []
+            misreadings = []
         else:
             read = _errors_of(reply, reading, facts["names"], fixed)
-            misreadings = [each for each in read if each.certain or each not in misreadings]
-            gaps = _gaps_of(reply, reading, facts["names"])
-        if not misreadings and not gaps:
-            params = reply.user_intent.params
+            doubts = [each for each in read if not each.certain and each in misreadings]
+            misreadings = [each for each in read if each not in doubts]
+        params = reply.user_intent.params.model_dump()
+        if not misreadings:
+            noted = {**reading.noted, **doubts_noted(reading.state, doubts)}
             return replace(
                 reading,
+                noted=noted,
+                state=changed(reading.state, noted),
                 fixed=fixed,
                 reply=reply,
                 kind=reply.task_type,
-                params=with_plan(params.model_dump(), sentence_text(state), _executes(reading)),
+                params=with_plan(params, _executes(reading)),
                 needs_clarification=reply.user_intent.needs_clarification,
             )
-        missed = [*(each.note for each in misreadings), *(gap.note for gap in gaps)]
-        errors = [*state["error_messages"], *(f"misread: {note.text(language(state))}" for note in missed)]
-    if gaps:  # in the person's own words, which the misreadings may be about
-        return Question(changes={**message_read(state), **gap_question(state, gaps)})
-    return misread_question(reading, misreadings)
+        missed = (f"misread: {each.note.text(language(state))}" for each in misreadings)
+        errors = [*state["error_messages"], *missed]
+    quoted_first = sorted(misreadings, key=lambda each: not each.quote)
+    return Question(changes={**message_read(state), **misread_update(state, params, quoted_first)})
 
 
 def _errors_of(
@@ -312,18 +319,10 @@ def _errors_of(
     text, source = sentence_text(reading.state), reading.source
     listed = {*source.symbols(), *source.names()}
     found = reading_errors(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=fixed)
-    return found + plan_errors(params, _executes(reading))
-
-
-def _gaps_of(reply: ReflectionReply, reading: Reading, names: Mapping[str, str]) -> list[Gap]:
-    """Return the user's words that a reading changes or leaves out.
-
-    A question has none, nor has a rule that no signal is made of.
-    """
-    no_rule = reply.user_intent.needs_clarification or reply.task_type in ("unclear", "data_fetch")
-    if no_rule or not reading.resources.makes_signal:
-        return []
-    return reading_gaps(reading.state, reply.user_intent.params.model_dump(), names)
+    if reply.task_type == "data_fetch" or not reading.resources.makes_signal:
+        return found
+    again = words_in_context(user_words(reading.state, source)).read
+    return found + clause_errors(reading.state, params, names, _executes(reading), again)
 
 
 def _read_by_planner(
@@ -341,25 +340,6 @@ def _read_by_planner(
     line = f"{_PLANNER_READ} because the model repeated the prompt's template"
     noted = {"assumptions": [*dialogue_of(reading.state)["assumptions"], line]}
     return replace(reading, state=changed(reading.state, noted), noted=noted), reply
-
-
-def _first_question(reading: Reading) -> Question:
-    """Ask what to trade, after a greeting or without any message, with an example of a whole request."""
-    words, greets = language(reading.state), bool(user_messages(reading.state))
-    greeting = say(words, zh="您好！", en="Hello! ") if greets else ""
-    if reading.resources.makes_signal:
-        example = whole_request(reading.source, words)
-        reason = say(
-            words,
-            zh=f"{greeting}请说说您的策略：交易什么、哪段时间、什么时候买卖。例如“{example}”。",
-            en=f"{greeting}Please describe your strategy: what to trade, in which dates, when to buy and "
-            f'when to sell. For example "{example}".',
-        )
-        return Question(changes=question_update(reading.state, "strategy", reason, options=[example]))
-    reason = say(
-        words, zh=f"{greeting}请说明要交易哪些股票。", en=f"{greeting}Please name the stocks to trade."
-    )
-    return Question(changes=question_update(reading.state, "symbol", reason))
 
 
 def _executes(reading: Reading) -> frozenset[str]:

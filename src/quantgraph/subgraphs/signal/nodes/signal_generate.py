@@ -16,12 +16,19 @@ from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit.bars import check_signal
 from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
-from quantgraph.errors import QuantGraphError, UnknownField
+from quantgraph.errors import CodeFailed, QuantGraphError, UnknownField
 from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.recording.scope import call_once
 from quantgraph.rules import trials_of
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
-from quantgraph.runtime.endings import FATAL_ERRORS, MODEL_ERRORS, end_update, language, success_update
+from quantgraph.runtime.endings import (
+    FATAL_ERRORS,
+    MODEL_ERRORS,
+    end_reason,
+    end_update,
+    language,
+    success_update,
+)
 from quantgraph.runtime.graph_state import (
     Attempt,
     Update,
@@ -59,6 +66,7 @@ from quantgraph.subgraphs.signal.understanding import (
     only_traded,
     request_hash,
     restrict_to_request,
+    rule_of_trees,
     traded_symbols,
 )
 from quantgraph.tools import ToolContext
@@ -100,6 +108,8 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
     data_ref = resources.store.without("signal", data_ref)
     _prepare_trading(resources, data_ref)
     context = tool_context(state, resources, data_ref)
+    if request.get("trees"):
+        return _of_trees(state, resources, context, request, data_ref)
     try:
         replies = invoke_agent(
             agent or build_agent("signal_generate", resources),
@@ -127,6 +137,35 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
         return _failure_update(state, attempts, attempt, error.line, has_call=True)
     if "misaligned" in made:
         return _failure_update(state, attempts, attempt, made["misaligned"], has_call=True)
+    return _signal_update(state, context, attempt, made)
+
+
+def _of_trees(
+    state: SignalSubgraphState,
+    resources: OpenResources,
+    context: ToolContext,
+    request: dict[str, Any],
+    data_ref: str,
+) -> Update:
+    """Run the cell of a rule that was read whole, for which no model is asked."""
+    rule = rule_of_trees(request["trees"])
+    name, traded = rule.name, traded_symbols(request, context.source)
+    others = {*rule.watched} - {*traded}
+    context.restore([rule.cell(name, traded if others else ())], [name])
+    attempt: Attempt = {
+        "request": dict(request),
+        "cells": context.cells,
+        "said": "",
+        "errors": [],
+        "made": None,
+    }
+    try:
+        made = _make_signal(state, resources, context, request, data_ref)
+    except FATAL_ERRORS:
+        raise
+    except QuantGraphError as error:  # a rule that fails would fail again
+        because = "repeated_error" if isinstance(error, CodeFailed) else end_reason(error)
+        return end_update(state, because, error)
     return _signal_update(state, context, attempt, made)
 
 

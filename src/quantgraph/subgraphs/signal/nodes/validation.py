@@ -44,23 +44,18 @@ from quantgraph.subgraphs.signal._agents import (
 from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
-    is_planners,
     user_words,
-    words_of,
 )
 from quantgraph.subgraphs.signal._own import own_proof
 from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
 from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
     accepted_report,
-    convention_lines,
-    convention_question,
     fault_update,
     is_accepted,
     open_fault,
     previous_review,
     sent_back_update,
-    with_conventions,
 )
 from quantgraph.subgraphs.signal._suspect_bars import (
     decided_moves,
@@ -110,7 +105,7 @@ def _validate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
         if sent_back := sent_back_update(state, report):
             return sent_back
         try:
-            if _wants_review(state, resources, target, report):
+            if _wants_review(resources, target, report):
                 report = report.with_findings(*_review(state, resources, agent, target, signal_ref))
         except MODEL_ERRORS as error:
             return {"validation": report.as_json(), **end_update(state, "model_unavailable", error)}
@@ -151,28 +146,21 @@ def _success(
     fault = open_fault(update["validation"])
     if fault is not None and not is_accepted(state):
         return {**update, **fault_update(now, fault, resources)}
-    if asked := convention_question(now, report, resources):
-        return {**update, **asked}
-    update["understanding"] = with_conventions(now, report)
     summary = _summary_text(state, report, target)
     _, line = first_lines(update["validation"], language(state))
-    first = [*decided_moves(state), *line, *convention_lines(now, report)]
-    text = "\n".join([*first, summary, *_closing_words(now, target)])
+    text = "\n".join([*decided_moves(state), *line, summary])
     # The conversation is in the strategy's cells and the record: a checkpoint of each session need not carry it.
     return {**update, "attempts": [], **end_update(changed(now, {"attempts": []}), "done", text=text)}
 
 
-def _wants_review(
-    state: SignalSubgraphState, resources: OpenResources, target: Target, report: Report
-) -> bool:
+def _wants_review(resources: OpenResources, target: Target, report: Report) -> bool:
     """Whether a model is asked: by the setting ``review``; ``auto`` is where code compared no positions."""
     wanted = resources.settings.review
     if target == "data":
         return wanted == "always" and bool(report.findings)
     if wanted != "auto":
         return wanted == "always"
-    words = words_of(state, known_source(state, resources))
-    return "meaning" not in report.checks and not is_planners(words, strategy_of(state)["cells"])
+    return "meaning" not in report.checks
 
 
 def _check_target(state: SignalSubgraphState, resources: OpenResources) -> tuple[Target, Report, str]:
@@ -317,19 +305,6 @@ def _understood(state: SignalSubgraphState) -> dict[str, Any]:
     understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
     words = {name: understanding.get(name) for name in ("watch", "trade", "plan")}
     return {"rule": rule, **words, "clauses": clauses_beside(understanding, rule)}
-
-
-def _closing_words(state: SignalSubgraphState, target: Target) -> list[str]:
-    """What the model that wrote the code says about it."""
-    note = strategy_of(state).get("said") if target == "signal" else None
-    if not note:
-        return []
-    issues = progress_of(state)["validation"]["issues_found"]
-    differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
-    mark = say(language(state), zh="（与代码不符）", en=", which does not match it") if differs else ""
-    return [
-        say(language(state), zh=f"模型对代码的说明{mark}：{note}", en=f"The model on its code{mark}: {note}")
-    ]
 
 
 def _summary_text(state: SignalSubgraphState, report: Report, target: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from quantgraph.market import sessions
 from quantgraph.subgraphs.signal._agents import ReflectionReply
-from quantgraph.subgraphs.signal._misreadings import Misreading, is_echo, names_no_dates, reading_errors
+from quantgraph.subgraphs.signal._checks import Misreading, is_echo, names_no_dates, reading_errors
 
 YEAR = sessions("2025-01-02", "2025-11-19")
 NAMES = {
@@ -44,7 +44,7 @@ def slips(*reading: str, **more) -> list[str]:
         ),  # a name that rules do not know
         ("上证50里的贵州茅台，2025年", "600519.SH", ("20250101", "20251231")),
         ("除了600519.SH，上证50，2025年", "000016.SH", ("20250101", "20251231")),
-        ("moutai and 601318.SH, golden cross, 2025", "600519.SH,601318.SH", ("20250101", "20251231")),
+        ("maotai and 601318.SH, golden cross, 2025", "600519.SH,601318.SH", ("20250101", "20251231")),
         ("601318.SH、茅台，金叉买入，2025年", "600519.SH,601318.SH", ("20250101", "20251231")),
         ("600519.SH since the crash", "600519.SH", ("20250401", "20251119")),
     ],
@@ -78,7 +78,7 @@ def test_a_reading_that_says_what_the_sentence_says_has_no_slip(text, code, wind
         ),
         ("600519.SH 2025年1月和3月", "600519.SH", ("20250101", "20250331"), "several spans"),
         (
-            "moutai and 601318.SH, golden cross, 2025",
+            "maotai and 601318.SH, golden cross, 2025",
             "600519.SH,601318.SH,600036.SH",
             ("20250101", "20251231"),
             "does not name 600519.SH, 600036.SH",
@@ -210,7 +210,7 @@ def test_a_wrong_year_or_code_of_an_ordinary_sentence_is_found_and_never_believe
 
 
 def test_only_a_code_that_the_words_may_mean_is_believed_when_it_is_read_again():
-    lagging = "Buy ICBC when it lags 601288.SH by 3 points, 2025"
+    lagging = "Buy ABCD when it lags 601288.SH by 3 points, 2025"
     (slip,) = found_in(lagging, "601398.SH,601288.SH", *ALL_2025)
     assert not slip.certain
     (slip,) = found_in("AAPL and GOOG, golden cross, 2025", "AAPL", *ALL_2025)

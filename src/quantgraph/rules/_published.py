@@ -16,13 +16,14 @@ from quantgraph.state import DataState
 _PERIODS = {"left_in_week": "W", "left_in_month": "M", "left_in_quarter": "Q"}
 
 
-def publish(store: DataState, names: Collection[str]) -> None:
-    """Add the ``names`` that the data lack: limits by the dated rules, sessions that are left of a period."""
-    bars = store.snapshot()["ohlcv"]
+def published(store: DataState, ref: str, names: Collection[str]) -> dict[str, dict[str, pd.DataFrame]]:
+    """Return the ``names`` that a commit lacks, by panel: limits of the dated rules, sessions left."""
+    bars, found = store.snapshot(ref)["ohlcv"], dict[str, dict[str, pd.DataFrame]]()
     if {*names} & _PERIODS.keys():
-        store.update("indicators", {name: _left(bars["close"], period) for name, period in _PERIODS.items()})
+        found["indicators"] = {name: _left(bars["close"], period) for name, period in _PERIODS.items()}
     if ({"up_limit", "down_limit"} & {*names}) - {*bars}:
-        store.update("ohlcv", _limits(store, bars["close"]))
+        found["ohlcv"] = _limits(store, ref, bars["close"])
+    return found
 
 
 def _left(close: pd.DataFrame, period: str) -> pd.DataFrame:
@@ -36,10 +37,10 @@ def _left(close: pd.DataFrame, period: str) -> pd.DataFrame:
     return pd.DataFrame({code: left[place] for code, place in places.items()})
 
 
-def _limits(store: DataState, close: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def _limits(store: DataState, ref: str, close: pd.DataFrame) -> dict[str, pd.DataFrame]:
     rules, bands = Rulebook.mainland(), []
     for session in pd.DatetimeIndex(close.index):
-        quotes = quotes_at(store.view(Moment(session, "open")))
+        quotes = quotes_at(store.view(Moment(session, "open"), ref))
         bands.append(
             [
                 price_band(code, session, quotes[code], rules) if _is_mainland(code) else (None, None)
