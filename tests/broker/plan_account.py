@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import timedelta
 from fractions import Fraction
 from math import ceil, floor
 
@@ -49,6 +50,7 @@ class PlanAccount:
     days: list = field(init=False)
     held: dict = field(default_factory=dict)
     exited: dict = field(default_factory=dict)
+    sold: dict = field(default_factory=dict)
     seen: dict = field(default_factory=dict)
     fills: list = field(default_factory=list)
     values: list = field(default_factory=list)
@@ -104,6 +106,7 @@ class PlanAccount:
         held.shares -= shares
         if not held.shares:
             del self.held[symbol]
+            self.sold[symbol] = at
             if by_plan:
                 self.exited[symbol] = at
 
@@ -137,6 +140,18 @@ class PlanAccount:
     def last_day(self, at, when):
         """The last session of a schedule up to one; None before the first."""
         return next((each for each in range(at, -1, -1) if self.trades_on(each, when)), None)
+
+    def is_closed(self, day):
+        """Whether nothing is bought on a day; the data may lack sessions of its month before and after them."""
+        when, first = self.plan.get("no_entry_on", {}), day.replace(day=1)
+        month = [first + timedelta(days=each) for each in range(31)]
+        month = [each for each in month if each.month == day.month and each.isoweekday() < 6]
+        known = [each for each in month if self.days[0] <= each <= self.days[-1] and each not in self.days]
+        month = [each for each in month if each not in known and (each.month, each.day) != (1, 1)]
+        numbers = {month.index(day) + 1, month.index(day) - len(month)} & {*when.get("sessions", ())}
+        return bool(
+            numbers or day.isoweekday() in when.get("weekdays", ()) or day.month in when.get("months", ())
+        )
 
     def levels(self, symbol, at):
         """Stop, target: prices or None."""
@@ -187,14 +202,17 @@ class PlanAccount:
         return bool(longest) and at - held.entry >= longest
 
     def wants_out(self, symbol, at):
-        last = self.last_day(at, self.plan.get("trade_on", "every"))
-        said = [self.signal[row].get(symbol) for row in range(self.held[symbol].entry, last or 0)]
+        always = self.plan.get("exit_on") == "every"
+        last = at if always else self.last_day(at, self.plan.get("trade_on", "every"))
+        if last is None or last - self.held[symbol].entry < self.plan.get("min_holding", 0):
+            return False
+        said = [self.signal[row].get(symbol) for row in range(self.held[symbol].entry, last)]
         said = [value for value in said if value in (1, -1)]
         return bool(said) and said[-1] == -1
 
     def entries(self, at):
         when = self.plan.get("trade_on", "every")
-        if not self.trades_on(at, when):
+        if not self.trades_on(at, when) or self.is_closed(self.days[at]):
             return []
         before = self.last_day(at - 1, when)
         rows = range(0 if before is None else before, at)
@@ -202,6 +220,8 @@ class PlanAccount:
         for symbol in self.symbols:
             said = [self.signal[row][symbol] for row in rows if self.signal[row].get(symbol) in (1, -1)]
             if not said or said[-1] != 1 or symbol in self.morning:
+                continue
+            if at - self.sold.get(symbol, -1_000) <= self.plan.get("cooldown", 0):
                 continue
             since = self.exited.get(symbol)
             ever = since is not None and all(
@@ -321,6 +341,7 @@ class PlanAccount:
         wishes = {symbol: self.wish(symbol, self.size, len(self.held) + len(entries)) for symbol in entries}
         wishes |= self.resize(at, leaving, entries)
         wishes |= self.additions(at, leaving)
+        wishes = {} if self.is_closed(self.days[at]) else wishes
         free, needed = (
             max(0, self.cash - (total - self.investable)),
             sum(cents for cents, _ in wishes.values()),

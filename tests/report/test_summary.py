@@ -233,11 +233,15 @@ class Counting(SignalRule):
             and (signal[symbol].to_numpy()[signal.index < context.exited[symbol]][-1:] == 1).all()
             and (signal[symbol].to_numpy()[signal.index >= context.exited[symbol]] == 1).all()
         ]
-        free = [symbol for symbol in wanted if symbol not in waits]
+        past = context.view["ohlcv"]["open"].index[-1 - (plan.cooldown or 0) : -1]
+        cools = [each for each in wanted if each not in waits and context.sold.get(each) in past]
+        free = [symbol for symbol in wanted if symbol not in waits + cools]
         is_day = plan.trade_on == "every" or len(signal) % plan.trade_on == 1
+        is_day &= context.session.isoweekday() not in (plan.no_entry_on or {}).get("weekdays", ())
         room = max(0, plan.slots(3) - len(held.keys() - sold))
         bought = {order.symbol for order in orders if order.side == "buy"}
         self.counts["awaits_new_signal"] += len(waits)
+        self.counts["cooldown"] += len(cools)
         self.counts["not_a_trade_day"] += 0 if is_day else len(free)
         self.counts["no_room"] += max(0, len(free) - room) if is_day else 0
         self.counts["too_little_cash"] += min(len(free), room) - len(bought) if is_day else 0
@@ -251,6 +255,8 @@ class Counting(SignalRule):
         ({"size": {"cash": 2_000}}, ["too_little_cash"]),
         ({"max_positions": 2, "stop_loss": 0.02, "take_profit": 0.03}, ["no_room", "awaits_new_signal"]),
         ({"max_positions": 2, "stop_loss": 0.02, "reentry": "any"}, ["no_room"]),
+        ({"max_positions": 2, "stop_loss": 0.02, "cooldown": 4}, ["awaits_new_signal", "cooldown"]),
+        ({"max_positions": 2, "no_entry_on": {"weekdays": [2, 5]}}, ["no_room", "not_a_trade_day"]),
     ],
     ids=str,
 )

@@ -12,9 +12,9 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.agents._sizing import Sizing, open_prices
-from quantgraph.broker import Account, BlockRule, Decider, Decision, DecisionContext, Order, TradePlan
+from quantgraph.broker import BlockRule, Decider, Decision, DecisionContext, Order, TradePlan
 from quantgraph.broker.accounts import Quantity
-from quantgraph.broker.session import last_of_each, trade_days
+from quantgraph.broker.session import days_without_entries, last_of_each, trade_days
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market import Rulebook
 from quantgraph.market.money import Side
@@ -40,9 +40,11 @@ class SignalRule(Decider):
     Exit
         A position is sold whole if its last signal up to the row that is neither 0 nor NaN is -1 and is not
         from before the session of its entry. So a rejected exit (suspended, lower limit) is tried again in
-        each session until a later 1 revokes it.
+        each session until a later 1 revokes it. With ``exit_on="every"`` every row so far counts; with
+        ``min_holding`` a position must have been held so long on the session that decides.
     Entry
-        On sessions of ``trade_on``: symbols that are not held and whose value in the row is exactly 1, by
+        On sessions of ``trade_on``, but for days of ``no_entry_on``, on which nothing is bought: symbols that
+        are not held, not in ``cooldown``, and whose value in the row is exactly 1, by
         ``rank``, else in ascending order of ``ts_code``. ``max_positions`` limits them together with the
         *kept* positions: those still held after the exits, including positions whose exit the market would
         reject. Positions with 1, 0 or NaN are left alone, unless the plan rebalances.
@@ -64,6 +66,7 @@ class SignalRule(Decider):
     100,000 CNY and two symbols with a 1: each gets 50,000. At an open of 10 that is 4,900 shares, because
     5,000 would cost 50,000 and 13 in fees; at an open of 30, 1,600 shares.
 
+    >>> from quantgraph.broker import Account
     >>> from quantgraph.market import Moment
     >>> from quantgraph.state import DataState
     >>> days = pd.DatetimeIndex(["2024-01-02", "2024-01-03"])
@@ -115,10 +118,13 @@ class SignalRule(Decider):
         """
         view, plan, signal = context.view, context.plan, self._signal(context.view)
         days, listed = _TradeDays.of(context, signal), _Lister(context)
-        exits = listed.orders("sell", _positions_to_exit(signal, context.account, days.last), "signal -1")
+        exits = listed.orders("sell", _positions_to_exit(context, signal, days.last), "signal -1")
         after, sold = context.market.copy(pending=False), {order.symbol for order in exits}
         after.batch([*exits, *(order for order in context.exits if order.symbol not in sold)])
-        entries = _entries(context, signal, len(after.account.positions), days) if days.today else []
+        today = np.array([context.session.to_datetime64()])
+        closed = days_without_entries(today, plan.no_entry_on, market=context.rules.market).all()
+        buys = days.today and not closed
+        entries = _entries(context, signal, len(after.account.positions), days) if buys else []
         resizes = plan.rebalance is not None or plan.size == "equal_weight"
         if not entries and not resizes and plan.accumulate is None:
             return exits
@@ -131,6 +137,8 @@ class SignalRule(Decider):
             cut = listed.orders("sell", sales, "rebalance")
             after.batch(cut)
             exits, wishes = exits + cut, wishes | lacking
+        if closed:
+            return exits
         wishes |= sizing.additions(view, context.followed, leaving=leaving, today=days.today)
         bought = sizing.quantities(wishes, after.account.cash)
         for symbol, shares in bought.items():
@@ -214,13 +222,17 @@ class _Lister:
 
 
 def _positions_to_exit(
-    signal: pd.DataFrame, account: Account, until: pd.Timestamp | None
+    context: DecisionContext, signal: pd.DataFrame, last: pd.Timestamp | None
 ) -> dict[str, Quantity]:
-    """Quantities of positions whose last signal of 1 or -1 since their entry, before a session, is -1."""
-    values, columns, exits = signal.to_numpy(), signal.columns, {}
-    end = 0 if until is None else int(signal.index.searchsorted(until))
-    for symbol, position in account.positions.items():
-        if symbol in columns:
+    """Quantities of positions whose last 1 or -1 since their entry, before the session to exit on, is -1."""
+    plan, values, columns, exits = context.plan, signal.to_numpy(), signal.columns, dict[str, Quantity]()
+    until = context.session if plan.exit_on == "every" else last
+    if until is None:
+        return exits
+    end, sessions = int(signal.index.searchsorted(until)), context.view["ohlcv"].frozen("open").sessions
+    latest = np.searchsorted(sessions, np.datetime64(until)) - (plan.min_holding or 0)
+    for symbol, position in context.account.positions.items():
+        if symbol in columns and np.searchsorted(sessions, np.datetime64(position.entered)) <= latest:
             entered = signal.index.searchsorted(position.entered)
             since_entry = values[entered:end, columns.get_loc(symbol)]
             since_entry = since_entry[np.abs(since_entry) == 1]
@@ -233,11 +245,15 @@ def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _T
     """Symbols to buy, as many as there is room for, the first ones first."""
     plan, held = context.plan, context.account.positions
     exited = context.exited if plan.reentry == "new_signal" else {}
+    sessions = context.view["ohlcv"].frozen("open").sessions[-1 - (plan.cooldown or 0) :]
+    cooling = {symbol for symbol, sold in context.sold.items() if sold.to_datetime64() >= sessions[0]}
     chosen = plan.size["weights"] if isinstance(plan.size, Mapping) and "weights" in plan.size else None
     found = sorted(
         symbol
         for symbol in _long_symbols(context.view, signal, days)
-        if symbol not in held and (chosen is None or symbol in chosen) and not _waits(signal, symbol, exited)
+        if symbol not in cooling | held.keys()
+        and (chosen is None or symbol in chosen)
+        and not _waits(signal, symbol, exited)
     )
     ranked = _ranked(found, context.view, plan) if plan.rank and found else found
     return ranked[: max(0, plan.slots(len(signal.columns)) - kept)]

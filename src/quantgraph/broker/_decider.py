@@ -118,12 +118,14 @@ class DecisionContext:
         The sales that plan and exit rules send at this open; the decider need not repeat them.
     exited
         The session of the last of such sales, of symbols that were not bought since.
+    sold
+        The session of the last sale of all shares of a symbol, for any reason, if the plan has a use for it.
     followed
         What is followed of each position, where the plan or a rule has a use for it.
 
     Attributes
     ----------
-    rules, plan, exits, exited
+    rules, plan, exits, exited, sold
         See above; the plan has sizes, schedules and exits.
     started
         The run's first session; None where it is not known.
@@ -142,6 +144,7 @@ class DecisionContext:
         run: RunContext | None = None,
         exits: Sequence[Order] = (),
         exited: Mapping[str, pd.Timestamp] | None = None,
+        sold: Mapping[str, pd.Timestamp] | None = None,
         followed: Mapping[str, Followed] | None = None,
     ) -> None:
         run = run or RunContext()
@@ -153,7 +156,7 @@ class DecisionContext:
             run.rule,
             run.language,
         )
-        self.exits, self.exited = tuple(exits), dict(exited or {})
+        self.exits, self.exited, self.sold = tuple(exits), dict(exited or {}), dict(sold or {})
         # The lock guards the market and the names of the open scopes, which threads share.
         self._lock = threading.Lock()
         self._market: Session | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import Field, dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -15,6 +15,7 @@ from quantgraph.errors import BadOption
 from quantgraph.market.money import CENT, to_decimal
 
 Reentry = Literal["new_signal", "any"]
+ExitOn = Literal["trade_on", "every"]
 Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
 MOST_POSITIONS = 10
 """Default of the largest number of positions."""
@@ -30,6 +31,8 @@ _EQUAL = ("equal_slots", "equal_weight")
 _SIZES = ("percent", "cash", "shares", "weights")
 _AMOUNTS = ("amount", "percent", "shares")
 _ON = ("schedule", "rise", "fall")
+_NUMBERED = {"weekdays": 7, "months": 12, "sessions": 23}
+"""Days without purchases: the largest number of each kind."""
 _LONGEST_CODE = 32
 _SIGNS = {"stop_loss": -1, "trailing_stop": -1, "take_profit": 1}
 _MOST = 10**9
@@ -172,6 +175,13 @@ class TradePlan(_PlanPart):
     trade_on
         When it buys, and sells by the signal: ``every`` session, the first of a week, month or quarter, or
         every n-th session of the run. The last 1 or -1 since the time before counts.
+    exit_on
+        When it sells by the signal: on ``trade_on``, or in ``every`` session.
+    no_entry_on
+        Days at whose open nothing is bought: ``weekdays`` (1 is Monday), ``months``, and ``sessions``, the
+        n-th of a month by the exchange's calendar, from its end where negative: ``{"sessions": [1, -1]}``.
+    cooldown
+        Sessions after that of a sale of all shares in which the symbol is not bought; at least 1.
     cash
         Starting cash of a run whose caller names none, in whole cents.
     cash_reserve
@@ -186,6 +196,9 @@ class TradePlan(_PlanPart):
         ranges of the close before each session.
     max_holding
         Sessions after the entry until it is sold, at the open of the last; at least 1.
+    min_holding
+        Sessions after the entry until a signal may sell it, at the open of the last at the earliest; at
+        least 1.
     commission
         Fraction of a fill's amount that the broker takes, in [0, 0.003], in place of the rulebook's; taxes
         and the exchange's fees are added.
@@ -216,12 +229,16 @@ class TradePlan(_PlanPart):
     rebalance: Schedule | None = None
     band: _Number | None = None
     trade_on: Schedule = "every"
+    exit_on: ExitOn = "trade_on"
+    no_entry_on: Mapping[str, Sequence[int]] | None = None
+    cooldown: int | None = None
     cash: _Number | None = None
     cash_reserve: _Number | None = None
     stop_loss: _Number | Mapping[str, Any] | None = None
     take_profit: _Number | Mapping[str, Any] | None = None
     trailing_stop: _Number | Mapping[str, Any] | None = None
     max_holding: int | None = None
+    min_holding: int | None = None
     commission: _Number | None = None
     slippage_bps: _Number | None = None
     benchmark: str | None = None
@@ -250,15 +267,16 @@ class TradePlan(_PlanPart):
 
     @property
     def follows(self) -> bool:
-        """Whether the broker follows what each position was bought at."""
-        return self.exits or self.accumulate is not None
+        """Whether the broker follows what each position was bought at, and when it was sold."""
+        return self.exits or self.accumulate is not None or self.cooldown is not None
 
     @property
     def in_arrays(self) -> bool:
         """Whether array code carries it out."""
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else self.size
         plain = self.rebalance is None and self.accumulate is None and self.rank is None
-        return plain and kind not in {"equal_weight", "shares"} and not self.ranges
+        timed = self.exit_on != "trade_on" or self.no_entry_on or self.cooldown or self.min_holding
+        return plain and kind not in {"equal_weight", "shares"} and not self.ranges and not timed
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""
@@ -297,6 +315,8 @@ class TradePlan(_PlanPart):
 def _plain(value: object) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, tuple):
+        return list(value)
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
@@ -359,6 +379,26 @@ def _schedule(name: str, value: Any) -> Schedule:
     if is_whole(value):
         return _whole(name, value)
     return cast("Schedule", _one_of(name, value, _SCHEDULES, " or a number of sessions"))
+
+
+def _no_entry_on(name: str, value: Any) -> dict[str, tuple[int, ...]]:
+    """Numbers of days by kind, those from the end of a month last."""
+    if not isinstance(value, Mapping) or not value:
+        raise _bad(name, value, '{"weekdays": [5], "months": [4, 8], "sessions": [1, -1]}')
+    for kind, numbers in value.items():
+        most = _NUMBERED[_one_of(f"a word of {name}", kind, _NUMBERED)]
+        listed = numbers if isinstance(numbers, list | tuple) else ()
+        least = -most if kind == "sessions" else 1
+        if not listed or not all(is_whole(each) and each and least <= each <= most for each in listed):
+            without_0 = " without 0" if least < 0 else ""
+            raise _bad(
+                f"{name}.{kind}", numbers, f"a list of whole numbers from {least} to {most}{without_0}"
+            )
+    return {
+        kind: tuple(sorted({int(each) for each in value[kind]}, key=lambda each: (each < 0, each)))
+        for kind in _NUMBERED
+        if kind in value
+    }
 
 
 def _amount(name: str, value: Any) -> Decimal:
@@ -453,12 +493,16 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "rebalance": _schedule,
     "band": _fraction("[0, 1)"),
     "trade_on": _schedule,
+    "exit_on": lambda name, value: _one_of(name, value, get_args(ExitOn)),
+    "no_entry_on": _no_entry_on,
+    "cooldown": _whole,
     "cash": _amount,
     "cash_reserve": _fraction("[0, 1)"),
     "stop_loss": _far("(0, 1)"),
     "take_profit": _far("(0,"),
     "trailing_stop": _far("(0, 1)"),
     "max_holding": _whole,
+    "min_holding": _whole,
     "commission": _cost("0.003"),
     "slippage_bps": _cost("1000"),
     "benchmark": _code,

@@ -16,6 +16,9 @@ _WORDS = {
     "trailing_stop": Note(zh="移动止损 {}", en="trailing stop {}"),
     "basis": Note(zh="从 {} 起算", en="counted from {}"),
     "max_holding": Note(zh="最多持有 {} 个交易日", en="held at most {} sessions"),
+    "min_holding": Note(
+        zh="持有满 {} 个交易日才按信号卖出", en="held {} sessions or more before the signal sells"
+    ),
     "max_positions": Note(zh="最多 {} 只", en="at most {} positions"),
     "rank": Note(
         zh="位置不够时按 {} 从高到低买入", en="buys the highest {} first where there is not room for all"
@@ -26,6 +29,9 @@ _WORDS = {
     "rebalance": Note(zh="{}把持仓调回目标比例", en="trades holdings back to their size {}"),
     "band": Note(zh="偏离超过 {} 才调", en="only beyond a drift of {}"),
     "trade_on": Note(zh="{}买卖", en="trades {}"),
+    "exit_on": Note(zh="{}按信号卖出", en="sells by the signal {}"),
+    "no_entry_on": Note(zh="不买入的日子：{}", en="no purchases on {}"),
+    "cooldown": Note(zh="卖出后 {} 个交易日内不再买", en="not bought again within {} sessions of a sale"),
     "cash": Note(zh="初始资金 {}", en="starts with {}"),
     "cash_reserve": Note(zh="留 {} 现金", en="keeps {} in cash"),
     "commission": Note(zh="佣金 {}（税费另计）", en="commission {}, taxes and fees beside it"),
@@ -66,6 +72,16 @@ _SCHEDULES = {
     "month_start": Note(zh="每月第一个交易日", en="on the first session of a month"),
     "quarter_start": Note(zh="每季第一个交易日", en="on the first session of a quarter"),
     "n": Note(zh="每 {} 个交易日", en="every {} sessions"),
+    "trade_on": Note(zh="买卖日", en="on trade days"),
+}
+_DAYS = {
+    "weekdays": Note(zh=" 周一 周二 周三 周四 周五 周六 周日", en=" Mon Tue Wed Thu Fri Sat Sun"),
+    "months": Note(
+        zh=" 1月 2月 3月 4月 5月 6月 7月 8月 9月 10月 11月 12月",
+        en=" Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec",
+    ),
+    "first": Note(zh="每月第 {} 个交易日", en="session {} of a month"),
+    "last": Note(zh="每月倒数第 {} 个交易日", en="session {} from the end of a month"),
 }
 _LEVELS = {"stop_loss", "take_profit", "trailing_stop"}
 _SHARES = {*_LEVELS, "cash_reserve", "band", "commission", "percent", "by"}
@@ -119,7 +135,11 @@ def _part(name: str, value: Any, language: Language) -> str:
         return _accumulate_words(value, language)
     if name == "reentry":
         return _WORDS[value].text(language)
-    if name in {"trade_on", "rebalance"}:
+    if name == "no_entry_on":
+        join = "、" if language == "zh" else ", "
+        days = (_day(kind, each, language) for kind, numbers in value.items() for each in numbers)
+        return _WORDS[name].text(language).format(join.join(days))
+    if name in {"trade_on", "exit_on", "rebalance"}:
         schedule = _SCHEDULES[value if isinstance(value, str) else "n"].text(language).format(value)
         return _WORDS[name].text(language).format(schedule)
     if name == "rank":
@@ -127,6 +147,12 @@ def _part(name: str, value: Any, language: Language) -> str:
         return _WORDS[key].text(language).format(value.removeprefix("-"))
     words = _WORDS[name].text(language) if name in _WORDS else f"{name} {{}}"  # a result of elsewhere
     return words.format(_format(name, value))
+
+
+def _day(kind: str, number: int, language: Language) -> str:
+    if kind == "sessions":
+        return _DAYS["first" if number > 0 else "last"].text(language).format(abs(number))
+    return _DAYS[kind].text(language).split(" ")[number]
 
 
 def _size_words(size: Any, language: Language) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -54,6 +55,33 @@ def trade_days(
     if starts[begun : place + 1].any():
         starts[place : place + 1] = True
     return starts
+
+
+def days_without_entries(
+    sessions: Any, when: Mapping[str, Sequence[int]] | None, *, market: str = "cn"
+) -> Any:
+    """Whether a plan's ``no_entry_on`` has each of ascending sessions; an array of bool.
+
+    The n-th session of a month is that of the exchange's calendar, whatever sessions the data have.
+
+    >>> days = np.array(["2024-04-30", "2024-05-06", "2024-05-31"], "datetime64[us]")
+    >>> days_without_entries(days, {"weekdays": [5], "sessions": [1]}).tolist()
+    [False, True, True]
+    """
+    if when is None:
+        return np.zeros(len(sessions), np.bool_)
+    days = pd.DatetimeIndex(sessions)
+    found = np.isin(days.day_of_week + 1, when.get("weekdays", ())) | np.isin(
+        days.month, when.get("months", ())
+    )
+    if "sessions" not in when:
+        return found
+    end = days[-1] + pd.offsets.BMonthEnd(0)  # a weekday: a calendar ends with a session
+    known = sessions_of(days[0].replace(day=1), end, exchange=_EXCHANGES[market])
+    of_month = pd.Series(0, known).groupby([known.year, known.month])
+    for places in (of_month.cumcount() + 1, -1 - of_month.cumcount(ascending=False)):
+        found |= np.isin(places.reindex(days), when["sessions"])
+    return found
 
 
 def last_of_each(rows: Any) -> Any:

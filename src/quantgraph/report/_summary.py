@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from quantgraph.audit.bars import signal_counts
 from quantgraph.broker import Account, BlockRule, Decider, DecisionContext, Market, Order, TradePlan
 from quantgraph.broker.accounts import Block, MarkAt, quotes_at, value_series
 from quantgraph.broker.ledger import CHARGES, Ledger, OrderTable
-from quantgraph.broker.session import advance, split_buys, trade_days
+from quantgraph.broker.session import advance, days_without_entries, split_buys, trade_days
 from quantgraph.errors import BadWindow, NoData
 from quantgraph.market import DAYS_IN_A_YEAR
 from quantgraph.market.money import CENT, to_decimal
@@ -162,6 +163,7 @@ def summarise(
         else _as_traded(made, index_of_bars, plan),
         plan=plan,
         trades=buys,
+        closed=partial(days_without_entries, when=plan.no_entry_on, market=rules.market),
     )
     return {
         "run_id": run_id,
@@ -229,6 +231,7 @@ _UNBOUGHT = {
     "no_room": Note(zh="持仓数已满", en="found no free position"),
     "too_little_cash": Note(zh="资金不够买一手", en="had too little cash for a lot"),
     "awaits_new_signal": Note(zh="止损止盈后等新信号", en="awaited a new signal after an exit of the plan"),
+    "cooldown": Note(zh="卖出后的冷却期内", en="came in the cooldown after a sale"),
     "not_a_trade_day": Note(zh="计划当天不买", en="came on a session on which the plan does not buy"),
 }
 _MUCH_LESS = 0.9

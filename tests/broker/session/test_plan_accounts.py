@@ -55,6 +55,18 @@ WORDS = {
     "range": {"stop_loss": {"atr": "1.5", "window": 10}, "take_profit": {"atr": "3", "window": 10}},
     "trailing range": {"trailing_stop": {"atr": "2"}},
     "any": {"stop_loss": "0.03", "reentry": "any"},
+    "exit on every": {"trade_on": "week_start", "exit_on": "every"},
+    "no entry on": {"no_entry_on": {"weekdays": [5], "months": [4, 8], "sessions": [1, -1]}},
+    "no resize on": {"size": "equal_weight", "trade_on": 3, "no_entry_on": {"weekdays": [3, 4]}},
+    "cooldown": {"cooldown": 5, "stop_loss": "0.03", "reentry": "any"},
+    "min holding": {"min_holding": 9, "stop_loss": "0.04"},
+    "min holding of a week": {"min_holding": 7, "trade_on": "week_start"},
+}
+TIMED = {
+    "exit_on": [None, "every"],
+    "no_entry_on": [None, {"weekdays": [1, 2], "sessions": [-2]}, {"months": [7], "sessions": [3, 4, 5]}],
+    "cooldown": [None, 1, 8],
+    "min_holding": [None, 2, 6],
 }
 CHOICES = {
     "size": [None, {"percent": "0.2"}, {"cash": "250000"}, {"shares": "900"}, "equal_weight"],
@@ -72,10 +84,10 @@ CHOICES = {
 }  # fmt: skip
 
 
-def combined(seed):
+def combined(seed, choices=CHOICES):
     """A plan of several words that fit together."""
     rng = random.Random(seed)
-    said = {name: value for name, values in CHOICES.items() if (value := rng.choice(values)) is not None}
+    said = {name: value for name, values in choices.items() if (value := rng.choice(values)) is not None}
     kind = next(iter(said["size"])) if isinstance(said.get("size"), dict) else said.get("size")
     if kind in {"cash", "shares"}:
         said.pop("rebalance", None)
@@ -86,6 +98,7 @@ def combined(seed):
 
 
 PLANS = WORDS | {f"plan {seed}": combined(seed) for seed in range(30)}
+PLANS |= {f"timed {seed}": combined(seed, CHOICES | TIMED) for seed in range(103, 111)}
 
 
 def sse_50(shared_data):

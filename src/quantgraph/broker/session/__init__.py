@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker._schedule import last_of_each, trade_days
+    from quantgraph.broker._schedule import days_without_entries, last_of_each, trade_days
     from quantgraph.broker.session._exits import Followed
     from quantgraph.broker.session._matching import LARGEST, fits_lots, largest_buy, price_band, split_buys
     from quantgraph.broker.session._simulate import (
@@ -33,6 +33,7 @@ __all__ = [
     "collect_decision",
     "commit_sessions",
     "context_of",
+    "days_without_entries",
     "exits_of",
     "fits_lots",
     "largest_buy",

@@ -86,7 +86,7 @@ class ExitBook:
 
     It follows positions if the plan has a use for it, and from the first exit rule of a decider on; then it
     reads the ``history``. ``exited`` has the session of the last exit, by symbol, until the symbol is bought
-    again; ``last`` is the last session that was recorded.
+    again, ``sold`` that of the last sale of all shares; ``last`` is the last session that was recorded.
     """
 
     def __init__(
@@ -109,6 +109,7 @@ class ExitBook:
         self.last: pd.Timestamp | None = None
         self._read: tuple[pd.Timestamp, Mapping[str, Quote]] | None = None
         self.exited: dict[str, pd.Timestamp] = {}
+        self.sold: dict[str, pd.Timestamp] = {}
         if plan.follows or has_rules:
             self._begin()
 
@@ -258,8 +259,10 @@ class ExitBook:
         for fill in result.fills:
             if fill.side == "buy":
                 self.exited.pop(fill.order.symbol, None)
-            elif fill.order.trigger and fill.order.symbol not in positions:
-                self.exited[fill.order.symbol] = day
+            elif fill.order.symbol not in positions:
+                self.sold[fill.order.symbol] = day
+                if fill.order.trigger:
+                    self.exited[fill.order.symbol] = day
 
     def _due(self, symbol: str, day: pd.Timestamp, quote: Quote | None) -> tuple[str, str] | None:
         held = self.followed.get(symbol)

@@ -216,6 +216,11 @@ class Session:
         return {} if self._exits is None else dict(self._exits.exited)
 
     @property
+    def sold(self) -> Mapping[str, pd.Timestamp]:
+        """The session of the last sale of all shares of a symbol, where positions are followed."""
+        return {} if self._exits is None else dict(self._exits.sold)
+
+    @property
     def followed(self) -> Mapping[str, Followed]:
         """What is followed of each position."""
         return {} if self._exits is None else dict(self._exits.followed)

@@ -274,6 +274,7 @@ def context_of(session: Session, view: View | Callable[[], View], run: RunContex
         run=run,
         exits=session.exits,
         exited=session.exited,
+        sold=session.sold,
         followed=session.followed,
     )
 

@@ -95,7 +95,8 @@ class _Understand(_Args):
             "stop_loss 0.08, take_profit, trailing_stop, max_holding 20 (sessions), size "
             '{"percent": 0.3} or {"cash": 20000} (default: the account over max_positions), max_positions '
             "(default: all that are traded, at most 10), trade_on week_start, month_start, quarter_start or "
-            "n sessions (sales by the signal wait for it, too; 1 undoes the sentence's), rebalance as "
+            "n sessions (sales by the signal wait for it, too, unless exit_on is every; 1 undoes the "
+            'sentence\'s), no_entry_on {"weekdays": [5]}, cooldown, min_holding 3 (sessions), rebalance as '
             'trade_on, accumulate {"amount": 5000}, rank "-ohlcv.amount" (lowest first), cash, commission, '
             'slippage_bps, benchmark, reentry "any" (default: after a stop only on a new signal)'
         ),

@@ -76,7 +76,9 @@ class RunData:
     """The signal at the sessions that trade it; None if the decider follows none."""
     plan: TradePlan
     trades: NDArray[np.bool_]
-    """Whether the plan buys, for each session of ``traded``."""
+    """Whether each session of ``traded`` is one of the plan's schedule."""
+    closed: Callable[[pd.DatetimeIndex], NDArray[np.bool_]]
+    """Returns whether the plan buys nothing at the open of each session, whatever the schedule."""
     bars: Mapping[str, pd.DataFrame]
     holdings: Callable[[], pd.DataFrame]
 
@@ -270,23 +272,28 @@ def unfollowed_buys(run: RunData, signal: pd.DataFrame) -> dict[str, int]:
     before = _at_open(run, signal.columns, moved)
     held, kept = before > _DUST, (before - sold > _DUST).sum(axis=1)
     wishes, pending = _wishes(signal, run.trades, sessions)
-    waits = np.zeros(shape, dtype=bool)
-    ended = cells[orders.by_plan[known] & orders.sells[known]]
-    for row, column in zip(*np.unravel_index(ended, shape), strict=True):
-        if run.plan.reentry == "new_signal" and before[row, column] + moved[row, column] <= _DUST:
+    waits, cools = np.zeros((2, *shape), dtype=bool)
+    by_plan, sells = orders.by_plan[known], orders.sells[known]
+    sells = sells if run.plan.cooldown else sells & by_plan
+    for row, column, is_exit in zip(*np.unravel_index(cells[sells], shape), by_plan[sells], strict=True):
+        if before[row, column] + moved[row, column] > _DUST:
+            continue
+        cools[row + 1 : row + 1 + (run.plan.cooldown or 0), column] = True
+        if is_exit and run.plan.reentry == "new_signal":
             other = signal[signal.columns[column]].reindex(sessions[row:]).to_numpy() != 1
             waits[row + 1 : row + (int(other.argmax()) if other.any() else len(other)), column] = True
-    then = run.trades[signal.index.get_indexer(sessions)][:, None]
-    buys, missed = wishes & ~held, wishes & ~held & ~ordered
-    wanted = ((buys & ~waits) | (ordered & ~held)).sum(axis=1)
+    then = (run.trades[signal.index.get_indexer(sessions)] & ~run.closed(sessions))[:, None]
+    buys, missed, idle = wishes & ~held, wishes & ~held & ~ordered, waits | cools
+    wanted = ((buys & ~idle) | (ordered & ~held)).sum(axis=1)
     room = np.maximum(run.plan.slots(shape[1]) - kept, 0)
-    asked = (missed & then & ~waits).sum(axis=1)
+    asked = (missed & then & ~idle).sum(axis=1)
     full = int(np.minimum(asked, np.maximum(wanted - room, 0)).sum())
     found = {
         "no_room": full,
         "too_little_cash": int(asked.sum()) - full,
         "awaits_new_signal": int((missed & waits).sum()),
-        "not_a_trade_day": int((missed & ~waits & ~then & ~pending).sum()),
+        "cooldown": int((missed & cools & ~waits).sum()),
+        "not_a_trade_day": int((missed & ~idle & ~then & ~pending).sum()),
     }
     return {reason: count for reason, count in found.items() if count}
 

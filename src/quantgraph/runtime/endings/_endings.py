@@ -222,7 +222,6 @@ def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
 def last_request(state: Mapping[str, Any]) -> Update:
     """Return what a message after the end may change: the parameters of the last request, and its code."""
     params = (state.get("user_intent") or {}).get("params") or request_of(state)["params"]
-    # The cell of a rule is in the request already, as its trees.
     cells = [] if request_of(state)["checked"].get("trees") else strategy_of(state).get("cells")
     return {
         "last_request": params or dialogue_of(state)["last_request"],

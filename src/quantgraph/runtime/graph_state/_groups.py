@@ -113,12 +113,13 @@ class Clarification(TypedDict):
 class Clause(TypedDict):
     """A piece of the sentence: its words, what it became, and whether that is done.
 
-    The words of a ``default`` are empty. What is ``unparsed`` changes no trade.
+    The words of a ``default`` are empty. What is ``unparsed`` changes no trade; others say where they did.
     """
 
     words: str
     became: str
     status: Literal["done", "default", "not_done", "unparsed"]
+    mattered: NotRequired[str]
 
 
 class RuleWords(TypedDict):

@@ -14,9 +14,11 @@ if TYPE_CHECKING:
         QuotedClause,
         ReadingFault,
         left_words,
+        or_terms,
         plan_numbers,
         reading_faults,
         says_part,
+        without_name,
     )
     from quantgraph.sentences.coverage._words import numbers_in, plain, without_dates_and_codes
 
@@ -25,11 +27,13 @@ __all__ = [
     "ReadingFault",
     "left_words",
     "numbers_in",
+    "or_terms",
     "plain",
     "plan_numbers",
     "reading_faults",
     "says_part",
     "without_dates_and_codes",
+    "without_name",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

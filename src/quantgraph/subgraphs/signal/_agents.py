@@ -25,10 +25,11 @@ from quantgraph.data import AsOfSource, FrameSource, MarketDataSource, commit_so
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.recording import unrecorded_source
-from quantgraph.rules import Rule, language_of_rules, make, read_condition
+from quantgraph.rules import Node, Rule, language_of_rules, make, read_condition
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
 from quantgraph.runtime.endings import kept_request
 from quantgraph.runtime.graph_state import request_of, strategy_of
+from quantgraph.sentences.coverage import or_terms
 from quantgraph.settings import Role
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
@@ -169,7 +170,31 @@ def rule_in(params: Mapping[str, Any]) -> Rule | None:
     if not (parts and params["entry"]) or free & used:
         return None
     entry = read_condition(params["entry"], "entry", parts)
-    return Rule(entry, read_condition(params["exit"], "exit", parts) if params["exit"] else make("never"))
+    leave, on_days = _waiting(params, {each["name"]: waits(each) for each in named if each["rule"]})
+    return Rule(entry, read_condition(leave, "exit", parts | on_days) if leave else make("never"))
+
+
+_DAYS = {"week_start": "week", "month_start": "month", "quarter_start": "quarter"}
+_TRADE_DAY = "its_trade_day"
+
+
+def waits(clause: Mapping[str, Any]) -> bool:
+    """Whether a condition acts on the plan's next trade day: it says so, or is a place in a ranking."""
+    return clause["acts"] == "trade_day" or (not clause["acts"] and "rank" in clause["rule"])
+
+
+def _waiting(params: Mapping[str, Any], waiting: Mapping[str, bool]) -> tuple[str, dict[str, Node]]:
+    """The exit in which what waits holds on the session before a trade day, where other parts act at once."""
+    plan: dict[str, Any] = {**params["plan"]}
+    for clause in params["clauses"]:
+        plan |= clause["plan"]
+    period, leave = _DAYS.get(str(plan.get("trade_on"))), params["exit"]
+    terms = or_terms(leave) if period and leave else []
+    late = [any(waiting.get(name, False) for name in re.findall(r"\w+", each)) for each in terms]
+    if period is None or all(late) or not any(late):
+        return leave, {}
+    ends = [f"({each}) and {_TRADE_DAY}" if late[at] else f"({each})" for at, each in enumerate(terms)]
+    return " or ".join(ends), {_TRADE_DAY: read_condition(f'left("{period}") == 0')}
 
 
 def as_params(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,24 +16,30 @@ import pandas as pd
 from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit import Finding, Report
-from quantgraph.audit.meaning import compare_positions, difference_finding
+from quantgraph.audit.meaning import Difference, compare_positions, difference_finding
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField, UnknownSymbol
 from quantgraph.market import session_of
 from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, rule_of_cells
 from quantgraph.runtime import OpenResources
-from quantgraph.runtime.endings import messages_by_request
-from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
+from quantgraph.runtime.endings import language, messages_by_request
+from quantgraph.runtime.graph_state import Understanding, dialogue_of, request_of, strategy_of
 from quantgraph.sentences import ParsedRequest, RequestContext, Watched, read_request, write_code
-from quantgraph.sentences.coverage import numbers_in, plain, plan_numbers, without_dates_and_codes
+from quantgraph.sentences.coverage import (
+    numbers_in,
+    plain,
+    plan_numbers,
+    without_dates_and_codes,
+    without_name,
+)
 from quantgraph.sentences.phrases import changed_request
 from quantgraph.sentences.phrases import rule_in as whole_rule
 from quantgraph.state import BaseView
-from quantgraph.subgraphs.signal._agents import as_of, known_source
+from quantgraph.subgraphs.signal._agents import as_of, current_ref, known_source, rule_in
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import request_symbols
+from quantgraph.subgraphs.signal.understanding import request_symbols, rule_of_trees
 from quantgraph.tools import split_codes
 
 
@@ -334,3 +340,48 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     message = f"Numbers of the words that stand neither in the code nor in the trade plan: {listed}."
     zh = f"原话里的 {listed}，代码和交易计划里都没有。"
     return [Finding(severity="warning", code="meaning_lost_number", message=message, zh=zh)]
+
+
+def with_what_mattered(state: SignalSubgraphState, resources: OpenResources) -> Understanding | None:
+    """Return the understanding in which each condition says where it first mattered, found by leaving it out.
+
+    A signal of a rule that was read as trees has this; of other code it is not known.
+    """
+    understood, request, params = (
+        request_of(state)["understanding"],
+        request_of(state)["checked"],
+        state.get("user_intent", {}).get("params", {}),
+    )
+    if understood is None or not request.get("trees"):
+        return understood
+    strategy, moment = strategy_of(state), as_of(state, resources)
+    view = resources.store.view(moment, strategy["data_ref"])
+    signal = resources.store.view(moment, current_ref(state, resources))["signal"][strategy["name"]]
+    traded = [str(name) for name in signal]
+    data, first = RuleEvaluator(view, traded), session_of(strategy["evaluated_from"])
+    whole, close = data.signal(rule_of_trees(request["trees"])), view["ohlcv"]["close"][traded]
+    clauses = [*understood["clauses"]]
+    for place, clause in enumerate(params["clauses"]):  # those of the reading come first
+        if clause["rule"] and clause["name"]:
+            found = compare_positions(whole, _left_out(data, params, clause, whole), close, first=first)
+            clauses[place] = {**clauses[place], "mattered": _mattered(found, language(state))}
+    return {**understood, "clauses": clauses}
+
+
+def _left_out(
+    data: RuleEvaluator, params: Mapping[str, Any], clause: Mapping[str, Any], whole: pd.DataFrame
+) -> pd.DataFrame:
+    """The signal without one condition; a side of which nothing is left never speaks."""
+    sides = {side: without_name(params[side], clause["name"]) for side in ("entry", "exit")}
+    if not sides["entry"]:
+        return whole.where(whole != 1, 0.0)
+    rule = rule_in({**params, **sides})
+    return whole if rule is None else data.signal(rule)
+
+
+def _mattered(found: Difference | None, words: Language) -> str:
+    if found is None:
+        return say(words, zh="在这个区间里没有改变任何持仓", en="changed no position in this window")
+    day = f"{found.session:%Y-%m-%d} {found.symbol}"
+    zh, en = ("持有", "held") if found.code_long else ("空仓", "out")
+    return say(words, zh=f"首次起作用：{day}（有它{zh}）", en=f"first mattered on {day} ({en} with it)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -13,7 +13,7 @@ from quantgraph.broker import TradePlan
 from quantgraph.errors import BadOption
 from quantgraph.rules import in_words, read_condition
 from quantgraph.sentences.coverage import says_part
-from quantgraph.subgraphs.signal._agents import ModelClause
+from quantgraph.subgraphs.signal._agents import ModelClause, waits
 
 _SCHEDULES = {
     "quarter_start": r"quarter|季",
@@ -67,7 +67,7 @@ def _as_planned(name: str, value: Any) -> Any:
         number = _number(value)
         is_whole = number is not None and number >= 1 and "%" not in str(value)
         return value if number is None else number / 100 if is_whole else number
-    if name in {"max_positions", "max_holding"}:
+    if name in {"max_positions", "max_holding", "min_holding", "cooldown"}:
         number = _number(value)
         return int(number) if number is not None and number % 1 == 0 else value
     if name in {"trade_on", "rebalance"}:
@@ -164,11 +164,28 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
     for clause in clauses:
         if clause["rule"]:
             clause["became"] = in_words(read_condition(clause["rule"]), language_of(clause["quote"]))
+    if "exit_on" in executes and any(each["rule"] for each in clauses):
+        taken |= _exits_on(params, taken, clauses)
     made = {**params, "plan": taken, "clauses": clauses}
     if buys_regularly(taken) and not params.get("strategy_desc"):
         words = "".join(each["quote"] for each in clauses)
         made["strategy_desc"] = made["entry"] = say(language_of(words), zh="买入并持有", en="buy and hold")
     return made
+
+
+_BOTH = re.compile(r"交易|买卖|操作|\btrad(?:e|es|ing)\b", re.IGNORECASE)  # "每周一交易"
+
+
+def _exits_on(
+    params: Mapping[str, Any], plan: Mapping[str, Any], clauses: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """When exits act: at the next open in spite of ``trade_on``, unless they are said to wait."""
+    used = set(re.findall(r"\w+", params["exit"]))
+    exits = [each for each in clauses if each["rule"] and each["name"] in used]
+    said = [each["quote"] for each in clauses if each["quote"] and says_part(each["quote"], "trade_on", "")]
+    if "trade_on" not in plan or "exit_on" in plan or not exits or any(map(_BOTH.search, said)):
+        return {}
+    return {} if all(map(waits, exits)) else {"exit_on": "every"}
 
 
 def parts_in(clause: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -150,6 +150,9 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
         for clause in (each for each in understanding["clauses"] if each["status"] == status):
             parts = [each for each in (clause["words"], clause["became"]) if each not in _SAID]
             lines.append(label + colon + " → ".join(parts))
+    lines += [
+        f"「{each['words']}」{each['mattered']}" for each in understanding["clauses"] if each.get("mattered")
+    ]
     return lines
 
 

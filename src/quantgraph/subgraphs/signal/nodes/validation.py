@@ -45,6 +45,7 @@ from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
     user_words,
+    with_what_mattered,
 )
 from quantgraph.subgraphs.signal._own import own_proof
 from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
@@ -146,6 +147,8 @@ def _success(
     fault = open_fault(update["validation"])
     if fault is not None and not is_accepted(state):
         return {**update, **fault_update(now, fault, resources)}
+    if target == "signal":
+        update["understanding"] = with_what_mattered(now, resources)
     summary = _summary_text(state, report, target)
     _, line = first_lines(update["validation"], language(state))
     text = "\n".join([*decided_moves(state), *line, summary])

@@ -1,0 +1,153 @@
+"""A model's reading as trees: what was said is what trades, on real prices, with one call or two."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+from sentence_play import SentenceModel, reading
+
+from quantgraph.broker.ledger import Ledger
+from quantgraph.graph import create_trading_graph
+from quantgraph.runtime import Resources
+from quantgraph.runtime.graph_state import request_of
+from quantgraph.state import DataState
+
+YEAR, SPAN = ("20250102", "20251031"), "，2025年1月2日到10月31日"
+CONFIG = {"configurable": {"thread_id": "t"}, "recursion_limit": 400}
+
+
+def condition(name, quote, rule, **more):
+    return {"name": name, "quote": quote, "rule": rule, **more}
+
+
+@pytest.fixture
+def traded(shared_data, tmp_path):
+    """``traded(text, codes, clauses, entry, exit)``: the state, the fills and the model of a run."""
+
+    def run(text, codes, *readings, on_clarify="fail", answers=()):
+        cast = SentenceModel(readings=readings, cells=["pass"])
+        ledger = Ledger(tmp_path / "ledger.sqlite")
+        graph = create_trading_graph(
+            source=Path(shared_data, "ai-trader", "a_share"),
+            on_clarify=on_clarify,
+            checkpointer=InMemorySaver(),
+            resources=Resources(store=DataState(), model=cast.model, ledger=ledger),
+        )
+        state = graph.invoke({"messages": [("user", text + SPAN)]}, CONFIG)
+        for answer in answers:
+            state = graph.invoke(Command(resume=answer), CONFIG)
+        fills = ledger.fills(state["run_id"]) if state.get("ended_because") == "done" else None
+        return state, fills, cast
+
+    return run
+
+
+def read(codes, *clauses, **sides):
+    return reading(codes, YEAR, *clauses, **sides)
+
+
+UP = condition("up", "20日线上方买入", "close > sma(close, 20)")
+DOWN = condition("down", "跌到下方卖出", "close < sma(close, 20)")
+
+
+def test_days_without_purchases_are_judged_on_the_day_of_the_fill(traded):
+    friday = {"quote": "周五不开新仓", "plan": {"no_entry_on": {"weekdays": [5]}}}
+    text = "600036.SH 20日线上方买入，跌到下方卖出，周五不开新仓"
+    state, fills, cast = traded(
+        text, "600036.SH", read("600036.SH", UP, DOWN, friday, entry="up", exit="down")
+    )
+    assert state["ended_because"] == "done", state["error_messages"]
+    bought = fills[fills["side"] == "buy"]
+    assert len(bought) > 2
+    assert 4 not in set(bought["trade_date"].dt.day_of_week)
+    assert "code" not in cast.asked, "no model writes code for a rule that was read"
+
+
+def test_an_exit_by_the_index_does_not_wait_for_the_day_on_which_a_ranking_changes(traded):
+    text = "上证50每周一换仓，20天涨幅前5，指数收在20日线下就全部空仓"
+    weekly = {"quote": "每周一换仓", "plan": {"trade_on": "week_start", "max_positions": 5}}
+    top = condition("top", "20天涨幅前5", "rank(change(close, 20)) <= 5", acts="trade_day")
+    weak = condition("weak", "指数收在20日线下就全部空仓", 'index("000016.SH", close < sma(close, 20))')
+    given = read("000016.SH", weekly, top, weak, entry="top and not weak", exit="not top or weak")
+    state, fills, _ = traded(text, "000016.SH", given)
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert request_of(state)["understanding"]["plan"]["exit_on"] == "every"
+    assert 'left("week") == 0' in request_of(state)["checked"]["trees"][1]
+    days = fills["trade_date"].drop_duplicates()
+    first = days.groupby(days.dt.to_period("W")).transform("min")
+    bought, sold = (set(fills.loc[fills["side"] == side, "trade_date"]) for side in ("buy", "sell"))
+    assert bought <= set(first), "entries wait for the first session of a week"
+    assert sold - set(first), "the market's exit does not"
+
+
+def test_each_condition_says_where_it_first_mattered(traded):
+    never = condition("cheap", "但股价低于一元不买", "close < 1")
+    text = "600036.SH 20日线上方买入，但股价低于一元不买，跌到下方卖出"
+    given = read("600036.SH", UP, never, DOWN, entry="up and not cheap", exit="down")
+    state, fills, _ = traded(text, "600036.SH", given)
+    assert state["ended_because"] == "done", state["error_messages"]
+    told = {each["words"]: each.get("mattered", "") for each in request_of(state)["understanding"]["clauses"]}
+    assert told["但股价低于一元不买"] == "在这个区间里没有改变任何持仓"
+    first = fills[fills["side"] == "sell"]["trade_date"].iloc[0]
+    assert told["跌到下方卖出"].startswith("首次起作用：2025-")
+    assert told["跌到下方卖出"][6:16] < f"{first:%Y-%m-%d}"
+
+
+def test_a_number_that_was_not_said_goes_back_and_then_to_the_person_in_their_words(traded):
+    text = "600036.SH 20日线上方买入，跌到下方卖出"
+    wrong = condition("up", "20日线上方买入", "close > sma(close, 60)")
+    given = read("600036.SH", wrong, DOWN, entry="up", exit="down")
+    state, _, cast = traded(text, "600036.SH", given, on_clarify="ask")
+    assert len(cast.asked["reading"]) == 2
+    assert "misread: 「20日线上方买入」：20 没有进入规则或计划" in cast.asked["reading"][1]
+    (question,) = (each.value for each in state["__interrupt__"])
+    assert "目前读成“收盘价 > 60日均线”" in question["question"]
+    assert question["options"] == ["就按读到的做"]
+
+
+def test_an_expression_that_the_language_does_not_have_is_answered_with_the_nodes_signature(traded):
+    text = "600036.SH 20日线上方买入，跌到下方卖出"
+    slip = condition("up", "20日线上方买入", "close > sma(20)")
+    right = read("600036.SH", UP, DOWN, entry="up", exit="down")
+    state, _, cast = traded(text, "600036.SH", read("600036.SH", slip, DOWN, entry="up", exit="down"), right)
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert "sma is written sma(x, n)" in cast.asked["reading"][1] or "sma needs n" in cast.asked["reading"][1]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "entry", "exit_", "found"),
+    [
+        (
+            [condition("up", "60日线上方买入", "close > sma(close, 60)"), DOWN],
+            "up",
+            "down",
+            "原话里没有这几个字",
+        ),
+        ([UP, DOWN], "up", "", "entry 和 exit 都没有用到条款 down"),
+        ([UP, DOWN], "up", "up", "entry and exit are the same"),
+        ([UP, DOWN], "up and calm", "down", "'calm' is no name of the language"),
+    ],
+)
+def test_readings_that_do_not_hold_together_go_back_with_what_is_wrong(traded, clauses, entry, exit_, found):
+    text = "600036.SH 20日线上方买入，跌到下方卖出"
+    right = read("600036.SH", UP, DOWN, entry="up", exit="down")
+    state, _, cast = traded(text, "600036.SH", read("600036.SH", *clauses, entry=entry, exit=exit_), right)
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert found in cast.asked["reading"][1]
+
+
+def test_a_second_reading_that_trades_otherwise_is_one_question_with_the_first_day(traded):
+    """The keyless reader reads the words whole: the average is of 20 days, as said, and the model's of the volume."""
+    text = "600036.SH 收盘价上穿20日均线买入，收盘价下穿20日均线卖出"
+    up = condition("up", "收盘价上穿20日均线买入", "cross_up(close, sma(open, 20))")
+    down = condition("down", "收盘价下穿20日均线卖出", "cross_down(close, sma(open, 20))")
+    given = read("600036.SH", up, down, entry="up", exit="down")
+    state, _, cast = traded(text, "600036.SH", given, on_clarify="ask")
+    (question,) = (each.value for each in state["__interrupt__"])
+    assert question["kind"] == "meaning"
+    assert "收盘价上穿20日均线买入" in question["question"]
+    assert "2025-" in question["question"]
+    assert "review" not in cast.asked
