@@ -77,13 +77,9 @@ def show_result(result: Mapping[str, Any], *, with_code: bool = False) -> None:
 
 
 def _show_first_lines(console: SafeConsole, report: Mapping[str, Any], language: Language) -> None:
-    """Print where the code may depart from the sentence, and conventions that it chose."""
+    """Print where the code may depart from the sentence."""
     for line in first_lines(report, language)[1]:
         console.print(literal(line, style="yellow"), soft_wrap=True)
-    for issue in report.get("issues_found", ()):
-        if issue["code"].startswith("convention"):
-            text = f"{say(language, zh='默认', en='default')}: {issue_text(issue, language)}"
-            console.print(literal(text), soft_wrap=True)
 
 
 def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:
@@ -92,10 +88,7 @@ def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[
         code = Syntax(_code(result["strategy"]["path"]), "python", word_wrap=True)
         console.print(Panel(code, title=literal(result["strategy"]["name"]), title_align="left"))
         if remark := result["strategy"].get("said"):
-            issues = (result["validation"] or {}).get("issues_found", ())
-            differs = any(issue["code"] == "meaning_closing_words" for issue in issues)
-            mark = words("（与代码不符）", ", which does not match it") if differs else ""
-            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}{mark}: {remark}"))
+            console.print(literal(f"{words('模型对代码的说明', 'the model on its code')}: {remark}"))
 
 
 def _code(path: str) -> str:

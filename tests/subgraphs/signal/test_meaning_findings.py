@@ -51,9 +51,9 @@ def words(text, **more):
 def test_only_the_users_own_words_are_the_reference(frames, view_of):
     signal, view = cross(frames["ohlcv"]["close"], 20), view_of()
     other = CROSS.replace("20", "30")
-    assert codes(words(CROSS, restated=other), signal, view) == []
-    assert codes(words(other, restated=CROSS), signal, view) == ["meaning_differs"]
-    unreadable = words("请看" + CROSS + "呀呀呀", restated=other)
+    assert codes(words(CROSS), signal, view) == []
+    assert codes(words(other), signal, view) == ["meaning_differs"]
+    unreadable = words("请看" + CROSS + "呀呀呀")
     assert rule_in_words(unreadable) is None
     assert codes(unreadable, signal, view) == []
 

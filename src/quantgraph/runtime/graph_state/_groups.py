@@ -252,11 +252,10 @@ class Groups(TypedDict, total=False):
 
     request: RequestGroup
     strategy: dict[str, Any]
-    """``{name, signals, cells, code_hash, data_ref, longest_ref, request, warm_up, said}``; ``signals`` are
+    """``{name, signals, cells, code_hash, data_ref, request, warm_up, said}``; ``signals`` are
     the names that its code hands over, ``name`` the last, which alone is proved and traded; ``data_ref`` is
-    the data it ran on, ``longest_ref`` the most that were fetched for it, ``warm_up`` the sessions that a row
-    needs, ``said`` what its model says about it. Once validated, ``evaluated_from``: the first session that
-    counts. Empty without one."""
+    the data it ran on, ``warm_up`` the sessions that a row needs, ``said`` what its model says about it. Once
+    validated, ``evaluated_from``: the first session that counts. Empty without one."""
     dialogue: DialogueGroup
     progress: ProgressGroup
 

@@ -10,10 +10,8 @@ if TYPE_CHECKING:
     from quantgraph.sentences._dates import joined_spans
     from quantgraph.sentences.phrases._phrases import (
         changed_request,
-        event_of,
         gives_up,
         is_courtesy,
-        names_exit,
         possible_names,
         restates_without,
         rule_in,
@@ -29,11 +27,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "changed_request",
-    "event_of",
     "gives_up",
     "is_courtesy",
     "joined_spans",
-    "names_exit",
     "possible_names",
     "restates_without",
     "rule_in",

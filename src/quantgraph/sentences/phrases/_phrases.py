@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from quantgraph.errors import BadWindow
-from quantgraph.rules import Node, Rule
+from quantgraph.rules import Rule
 from quantgraph.sentences._clauses import find_clauses, find_waivers
 from quantgraph.sentences._dates import Span, Window, find_window, merge_windows
 from quantgraph.sentences._request import ParsedRequest, RequestContext, read_request
 from quantgraph.sentences._roles import choose, marked_codes
-from quantgraph.sentences._rules import is_extreme, opposite
+from quantgraph.sentences._rules import opposite
 from quantgraph.sentences._securities import capitals_in, find_symbols
 from quantgraph.sentences._text import MARKS, is_word, normalise, tokens_of
 
@@ -274,21 +274,6 @@ def names_exit(text: str) -> bool:
     (True, False, False)
     """
     return any(token.kind in _EXIT_WORDS for token in tokens_of(normalise(text)))
-
-
-def event_of(condition: Node) -> Literal["", "cross", "break"]:
-    """Return whether a condition is a cross, a breakout, or a state (empty)."""
-    match condition:
-        case Node("cross_up" | "cross_down"):
-            return "cross"
-        case Node("gt" | "ge" | "lt" | "le", (_, Node() as right)) if is_extreme(right):
-            return "break"
-        case Node("and" | "or" as name):
-            kinds = {event_of(part) for part in condition.operands}
-            if name == "and":
-                return "cross" if "cross" in kinds else "break" if "break" in kinds else ""
-            return "cross" if kinds == {"cross"} else "" if "" in kinds else "break"
-    return ""
 
 
 _LEAD = re.compile(  # "那么换成"

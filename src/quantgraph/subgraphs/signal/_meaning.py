@@ -48,19 +48,14 @@ class Words:
     """The user's words, as far as they bear on a signal.
 
     ``text`` has the whole conversation: the reference, where it can be read whole and nothing was waived.
-    ``restated`` is the rule as a model read it, which is not a reference; the planner may have coded it.
     ``watch`` are codes that the rule reads.
     """
 
     text: str
-    restated: str = ""
     waived: tuple[str, ...] = ()
     context: RequestContext = field(default_factory=RequestContext)
     trade: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
-    windows: tuple[tuple[pd.Timestamp, pd.Timestamp], ...] = ()
-    entry: str = ""
-    exit: str = ""
     plan: TradePlan = field(default_factory=TradePlan)
 
     @cached_property
@@ -94,21 +89,17 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
     """Return the user's words of this request, as known to a source cut at the run's moment."""
     request: Mapping[str, Any] = request_of(state)["checked"]
     understood: Mapping[str, Any] = request_of(state)["understanding"] or {}
-    rule, dialogue = understood.get("rule") or {}, dialogue_of(state)
+    dialogue = dialogue_of(state)
     not_of_rule = {*dialogue["waived_symbols"]}
     if request_of(state)["own"]:  # whose clauses are the plan's, without which the rule is whole
         not_of_rule |= {each["words"] for each in understood.get("clauses", ())}
     text, context = user_words(state, source)
     return Words(
         text=text or request["strategy"],
-        restated=request["strategy"],
         waived=tuple(each for each in dialogue["waived"] if each not in not_of_rule),
         context=context,
         trade=_codes(request.get("trade") or request["ts_code"], {**request, "index": []}, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),
-        windows=tuple((session_of(begin), session_of(end)) for begin, end in understood.get("windows") or ()),
-        entry=rule.get("entry") or "",
-        exit=rule.get("exit") or "",
         plan=TradePlan.of(understood.get("plan") or {}),
     )
 

@@ -10,29 +10,35 @@ from typing import Any
 
 import pandas as pd
 import talib
+from pydantic import ValidationError
 
 from quantgraph._util.files import available_memory
 from quantgraph._util.texts import Note, say
 from quantgraph.broker import Decider, ModelDecider
 from quantgraph.data import BAR_FIELDS, INDICATOR_FIELDS, MarketDataSource, record_kinds_of, records_of
-from quantgraph.errors import DataTooLarge, NoData, UnknownField
+from quantgraph.errors import BadOption, DataTooLarge, NoData, UnknownField
 from quantgraph.llm import KeylessPlanner, get_llm
 from quantgraph.market import session_of
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime import OpenResources, settings_of
 from quantgraph.runtime.endings import language
+from quantgraph.runtime.graph_state import changed, request_of
 from quantgraph.sentences import without_names
 from quantgraph.settings import check_role
 from quantgraph.state import DataState, Record, RecordKind, Snapshot
+from quantgraph.subgraphs.signal._agents import Params, known_source
 from quantgraph.subgraphs.signal._source_facts import known_bars, known_indicators
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
+    check_request,
     data_start,
     market_sessions,
+    missing_part,
     request_sessions,
     request_symbols,
     restrict_to_request,
+    symbols_of,
     with_sessions,
 )
 from quantgraph.tools import split_codes
@@ -55,6 +61,38 @@ _WINDOW = re.compile(  # "from 2024-01-02 to 2024-06-30"
 _LABELS: frozenset[RecordKind] = frozenset({"name"})
 """Kinds of records that are not missed where there are none."""
 _BEGINNING = pd.Timestamp("1970-01-01")
+
+
+_PARTS = {"symbol": "ts_code", "window": "start_date and end_date", "strategy": "strategy_desc"}
+
+
+def with_request(state: SignalSubgraphState, resources: OpenResources) -> SignalSubgraphState:
+    """Return the state of a node that a host calls with the documented fields alone, with what these lack.
+
+    The request is ``user_intent.params`` as checked by code; data that are ready are the store's latest.
+    """
+    if request_of(state)["checked"]:
+        return state
+    intent = state["user_intent"]
+    try:
+        params = Params.model_validate(intent.get("params") or {}).model_dump()
+    except ValidationError as error:
+        wrong = ", ".join(str(each["loc"][0]) for each in error.errors())
+        raise BadOption(f"user_intent.params is not valid: {wrong}", parameter="user_intent.params") from None
+    if missing := missing_part(intent.get("type", ""), params):
+        raise BadOption(
+            f"user_intent.params has no {_PARTS[missing]}; reflection_node fills it from the messages",
+            parameter="user_intent.params",
+        )
+    if "data_ref" in state:
+        ref = request_of(state)["given_ref"]
+        state = changed(state, {"given_ref": state["data_ref"] if ref is None else ref})
+    elif state["data_ready"]:
+        state = {**state, "data_ref": resources.store.head}
+    params["required_indicators"] = fields_to_fetch(params["required_indicators"])
+    check_fields(params["required_indicators"])
+    source = known_source(state, resources)
+    return changed(state, {"checked": check_request(params, symbols_of(params), source, language(state))})
 
 
 def rule_as_worded(rule: str, text: str) -> str:

@@ -113,7 +113,6 @@ def own_update(state: SignalSubgraphState, resources: OpenResources, own: Mappin
         "cells": own["cells"],
         "code_hash": own["code_hash"],
         "data_ref": data_ref,
-        "longest_ref": data_ref,
         "request": request_hash(request),
         "warm_up": own["warm_up"],
         "said": "",

@@ -6,8 +6,7 @@ A model may warn. It stops a run only with a cell that reproduces the fault on t
 from __future__ import annotations
 
 import ast
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -141,40 +140,6 @@ def count_sessions(sessions: pd.DatetimeIndex, start: pd.Timestamp, first: pd.Ti
     """Count the sessions from ``start`` up to but not including ``first``; None means up to the last."""
     inside = sessions[sessions >= start]
     return len(inside) if first is None else int((inside < first).sum())
-
-
-_NUMBER = re.compile(r"(?<![\d.])\d+(?:\.\d+)?")  # "5.5"
-_ORDINARY = 2
-"""Numbers up to this one are in any text: the session before, two conditions."""
-
-
-def closing_words_finding(
-    words: str, cells: Sequence[str], known: Sequence[str], signal: pd.DataFrame
-) -> list[Finding]:
-    """Return the finding of numbers in a model's closing words that neither code nor ``known`` has."""
-    explained = {
-        round(value, 6)
-        for text in (*cells, *known, *map(str, signal_counts(signal).values()))
-        for number in _numbers(text)
-        for value in (number, 100 * number, number / 100, abs(100 - 100 * number), abs(1 - number))
-    }
-    strange = [each for each in dict.fromkeys(_numbers(words)) if each > _ORDINARY and each not in explained]
-    if not strange:
-        return []
-    listed = ", ".join(f"{each:g}" for each in strange)
-    message = "The model's words on its code have numbers that are neither in the code nor said"
-    return [
-        Finding(
-            severity="warning",
-            code="meaning_closing_words",
-            message=f"{message}: {listed}.",
-            zh=f"模型对代码的说明里有代码和原话中都没有的数字：{listed}。",
-        )
-    ]
-
-
-def _numbers(text: str) -> list[float]:
-    return [round(float(each), 6) for each in _NUMBER.findall(re.sub(r"(?<=\d),(?=\d{3})", "", text))]
 
 
 _TRADES = 5

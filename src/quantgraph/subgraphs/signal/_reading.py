@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pandas as pd
-from pydantic import ValidationError
 
 from quantgraph._util.texts import Note, say
 from quantgraph.broker import ModelDecider, plan_words
@@ -25,14 +24,12 @@ from quantgraph.market import session_of
 from quantgraph.runtime import Agent, OpenResources
 from quantgraph.runtime.dialogue import emit_reading
 from quantgraph.runtime.endings import end_update, language, user_messages
-from quantgraph.runtime.graph_state import Understanding, Update, changed, dialogue_of, request_of
+from quantgraph.runtime.graph_state import Understanding, Update, dialogue_of, request_of
 from quantgraph.sentences.phrases import gives_up, joined_spans, restates_without, says_a_rule, windows_in
 from quantgraph.subgraphs.signal._agents import (
-    Params,
     ReflectionReply,
     current_decider,
     current_ref,
-    known_source,
     local_source,
     rule_in,
 )
@@ -85,8 +82,6 @@ from quantgraph.subgraphs.signal.understanding import (
     understanding_lines,
 )
 from quantgraph.tools import split_codes
-
-_PARTS = {"symbol": "ts_code", "window": "start_date and end_date", "strategy": "strategy_desc"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -542,35 +537,6 @@ ASKING_STEPS: tuple[Step, ...] = (*_CHECKS, read_plan)
 def reading_steps(resources: OpenResources) -> tuple[Step, ...]:
     """Return the steps of a reading, in order, for a decider that uses a signal or for one that does not."""
     return SIGNAL_STEPS if resources.makes_signal else DATA_STEPS
-
-
-def with_request(state: SignalSubgraphState, resources: OpenResources) -> SignalSubgraphState:
-    """Return the state of a node that a host calls with the documented fields alone, with what these lack.
-
-    The request is ``user_intent.params`` as checked by code; data that are ready are the store's latest.
-    """
-    if request_of(state)["checked"]:
-        return state
-    intent = state["user_intent"]
-    try:
-        params = Params.model_validate(intent.get("params") or {}).model_dump()
-    except ValidationError as error:
-        wrong = ", ".join(str(each["loc"][0]) for each in error.errors())
-        raise BadOption(f"user_intent.params is not valid: {wrong}", parameter="user_intent.params") from None
-    if missing := missing_part(intent.get("type", ""), params):
-        raise BadOption(
-            f"user_intent.params has no {_PARTS[missing]}; reflection_node fills it from the messages",
-            parameter="user_intent.params",
-        )
-    if "data_ref" in state:
-        ref = request_of(state)["given_ref"]
-        state = changed(state, {"given_ref": state["data_ref"] if ref is None else ref})
-    elif state["data_ready"]:
-        state = {**state, "data_ref": resources.store.head}
-    params["required_indicators"] = fields_to_fetch(params["required_indicators"])
-    check_fields(params["required_indicators"])
-    source = known_source(state, resources)
-    return changed(state, {"checked": check_request(params, symbols_of(params), source, language(state))})
 
 
 def _notes_on_reading(gone: Sequence[str], invented: str, language: str) -> list[str]:

@@ -11,15 +11,14 @@ import pandas as pd
 
 from quantgraph._util.texts import Note
 from quantgraph.audit.causality import BuiltTrials, Rehearsal, Trials, rehearse
-from quantgraph.data import AsOfSource, MarketDataSource
+from quantgraph.data import MarketDataSource
 from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.market import Moment, session_of
 from quantgraph.runtime.endings import FATAL_ERRORS
-from quantgraph.state import DataState, View
+from quantgraph.state import DataState
 from quantgraph.state.frames import FieldKey, Floats
 from quantgraph.subgraphs.signal.understanding import (
     market_sessions,
-    request_symbols,
     restrict_to_request,
     with_sessions,
 )
@@ -49,8 +48,6 @@ class FixedWindow:
     """
 
     data_ref: str
-    longest_ref: str
-    """The commit with the most sessions that were fetched to measure the need."""
     warm_up: int | None = None
     data_start: str | None = None
     reads: frozenset[FieldKey] | None = None
@@ -105,42 +102,12 @@ def fix_window(
 def _fixed(found: _Rehearsed, ref: str, data_start: str | None, start: str) -> FixedWindow:
     return FixedWindow(
         data_ref=ref,
-        longest_ref=found.data_ref,
         warm_up=found.run.warm_up,
         data_start=data_start,
         reads=found.run.reads,
         seconds=found.run.seconds,
         notes=() if found.run.warm_up else (unmeasured_note(start),),
     )
-
-
-_WIDEST = 2_500
-"""Sessions on which a signal is held against the words, at most."""
-_MOST_CELLS = 1_000_000
-"""Sessions times symbols of them, at most."""
-
-
-def wider_view(
-    strategy: Mapping[str, Any],
-    request: Mapping[str, Any],
-    store: DataState,
-    local: AsOfSource | None,
-    as_of: Moment,
-) -> View | None:
-    """Return a request's data in all sessions that need no fetch; None if there are no more.
-
-    Without a ``local`` source these are the sessions that the warm-up was measured on.
-    """
-    if local is None:
-        view = store.view(as_of, strategy.get("longest_ref") or strategy["data_ref"])
-    else:
-        sessions, symbols = market_sessions(request, local), request_symbols(request, local)
-        sessions = sessions[-min(_WIDEST, _MOST_CELLS // len(symbols)) :]
-        wide = DataState()
-        ref = with_sessions(wide, wide.empty, request, local, first=sessions[0], last=sessions[-1])
-        view = wide.view(as_of, ref)
-    known = store.view(as_of, strategy["data_ref"])
-    return view if len(view["ohlcv"]["close"]) > len(known["ohlcv"]["close"]) else None
 
 
 def _measure(

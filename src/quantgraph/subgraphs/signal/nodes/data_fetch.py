@@ -34,8 +34,8 @@ from quantgraph.subgraphs.signal._needs import (
     fields_question_update,
     lacking_indicators,
     too_large_text,
+    with_request,
 )
-from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._suspect_bars import with_decided_actions
 from quantgraph.subgraphs.signal._updates import (
     failure_update,

@@ -56,9 +56,9 @@ from quantgraph.subgraphs.signal._attempts import (
     open_attempts,
 )
 from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
+from quantgraph.subgraphs.signal._needs import with_request
 from quantgraph.subgraphs.signal._own import own_update
 from quantgraph.subgraphs.signal._proof import run_strategy_first
-from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._updates import failure_update, question_update, read_messages
 from quantgraph.subgraphs.signal._warm_up import DraftStrategy, fix_window, in_window
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -223,7 +223,6 @@ def _signal_update(
         "cells": cells,
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
-        "longest_ref": made["longest_ref"],
         "request": request_hash(warmed),
         "warm_up": made["warm_up"],
         "first_run": made["first_run"],
@@ -410,7 +409,6 @@ def _commit_signal(
     signal = only_traded(name, in_window(first.completed(trials, panel).frame, request), traded)
     return {
         "data_ref": window.data_ref,
-        "longest_ref": window.longest_ref,
         "signal_ref": store.update("signal", {name: signal}, base=window.data_ref),
         "first_run": {**first.as_json(), "ref": first_ref},
         "warm_up": window.warm_up,

@@ -47,9 +47,9 @@ from quantgraph.subgraphs.signal._meaning import (
     user_words,
     with_what_mattered,
 )
+from quantgraph.subgraphs.signal._needs import with_request
 from quantgraph.subgraphs.signal._own import own_proof
 from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
-from quantgraph.subgraphs.signal._reading import with_request
 from quantgraph.subgraphs.signal._send_backs import (
     accepted_report,
     fault_update,
