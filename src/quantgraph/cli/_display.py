@@ -24,7 +24,7 @@ from quantgraph.report import format_counts
 from quantgraph.report.metrics import table_metrics
 from quantgraph.runs import step_words
 from quantgraph.runtime.dialogue import RunEvent, numbered_options
-from quantgraph.subgraphs.signal import not_evaluated_text
+from quantgraph.subgraphs.signal import not_evaluated_text, understanding_lines
 
 if TYPE_CHECKING:
     from quantgraph.runtime.graph_state import Clarification
@@ -44,6 +44,7 @@ def show_result(result: Mapping[str, Any], *, with_code: bool = False) -> None:
         return say(language, zh=zh, en=en)
 
     _show_first_lines(console, result["validation"] or {}, language)
+    _show_understood(console, result.get("understanding"), language)
     proof = (result.get("causality") or {}).get("coverage", {})
     if proof.get("method") == "sampled":
         part, whole = proof["proved"], proof["sessions"]
@@ -80,6 +81,12 @@ def _show_first_lines(console: SafeConsole, report: Mapping[str, Any], language:
     """Print where the code may depart from the sentence."""
     for line in first_lines(report, language)[1]:
         console.print(literal(line, style="yellow"), soft_wrap=True)
+
+
+def _show_understood(console: SafeConsole, understood: Any, language: Language) -> None:
+    """Print what trades, what was assumed, what is not done, and where each condition first mattered."""
+    for line in understanding_lines(understood, language) if understood else ():
+        console.print(literal(line), soft_wrap=True)
 
 
 def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:

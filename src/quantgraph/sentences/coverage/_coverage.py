@@ -837,7 +837,7 @@ def _matters(piece: str) -> bool:
 def _says_something(piece: str) -> bool:
     for verb in ("buy", "sell", "hold"):
         piece = WORDS[verb].sub(" ", piece)
-    words = FILLERS_ZH.sub("", piece)
+    words = re.sub(r"过去|最近|其中", "", FILLERS_ZH.sub("", piece))  # "买入过去"
     letters = re.findall(r"[a-z']{2,}", words)  # "weekly"
     return any(each not in FILLERS for each in letters) or bool(
         re.search(r"[\u4e00-\u9fff]{2,}", words)

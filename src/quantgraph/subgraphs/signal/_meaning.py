@@ -16,7 +16,7 @@ import pandas as pd
 from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit import Finding, Report
-from quantgraph.audit.meaning import Difference, compare_positions, difference_finding
+from quantgraph.audit.meaning import compare_positions, difference_finding
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import BadWindow, UnknownField, UnknownSymbol
@@ -350,12 +350,13 @@ def with_what_mattered(state: SignalSubgraphState, resources: OpenResources) -> 
     signal = resources.store.view(moment, current_ref(state, resources))["signal"][strategy["name"]]
     traded = [str(name) for name in signal]
     data, first = RuleEvaluator(view, traded), session_of(strategy["evaluated_from"])
-    whole, close = data.signal(rule_of_trees(request["trees"])), view["ohlcv"]["close"][traded]
+    whole = data.signal(rule_of_trees(request["trees"])).loc[first:]
     clauses = [*understood["clauses"]]
     for place, clause in enumerate(params["clauses"]):  # those of the reading come first
         if clause["rule"] and clause["name"]:
-            found = compare_positions(whole, _left_out(data, params, clause, whole), close, first=first)
-            clauses[place] = {**clauses[place], "mattered": _mattered(found, language(state))}
+            apart = _held(whole) ^ _held(_left_out(data, params, clause, whole).loc[first:])
+            told = _mattered(apart, _held(whole), language(state))
+            clauses[place] = {**clauses[place], "mattered": told}
     return {**understood, "clauses": clauses}
 
 
@@ -370,9 +371,17 @@ def _left_out(
     return whole if rule is None else data.signal(rule)
 
 
-def _mattered(found: Difference | None, words: Language) -> str:
-    if found is None:
+def _held(signal: pd.DataFrame) -> pd.DataFrame:
+    """Whether a signal's last 1 or -1 is a 1."""
+    return signal.where(signal != 0).ffill().eq(1.0)
+
+
+def _mattered(apart: pd.DataFrame, held: pd.DataFrame, words: Language) -> str:
+    rows = apart.any(axis=1)
+    if not rows.any():
         return say(words, zh="在这个区间里没有改变任何持仓", en="changed no position in this window")
-    day = f"{found.session:%Y-%m-%d} {found.symbol}"
-    zh, en = ("持有", "held") if found.code_long else ("空仓", "out")
+    session = pd.DatetimeIndex(rows.index)[int(rows.to_numpy().argmax())]
+    symbol = str(apart.columns[int(apart.loc[session].to_numpy().argmax())])
+    zh, en = ("持有", "held") if held[symbol].loc[session] else ("空仓", "out")
+    day = f"{session:%Y-%m-%d} {symbol}"
     return say(words, zh=f"首次起作用：{day}（有它{zh}）", en=f"first mattered on {day} ({en} with it)")

@@ -23,7 +23,7 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
-from quantgraph.rules import Rule, published
+from quantgraph.rules import Rule, published, read_condition
 from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
@@ -57,6 +57,9 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     return [each for each in dict.fromkeys(words) if each not in waived]
 
 
+_ALWAYS = read_condition("close > 0")
+
+
 def understand(
     params: Mapping[str, Any],
     request: Mapping[str, Any],
@@ -78,7 +81,8 @@ def understand(
     rule = rule_in(params)
     words = rule.words(language_of(params["strategy_desc"])) if rule else ("", "")
     if rule and rule.exit.name == "never":
-        words = (words[0], "")
+        held = say(language_of(params["strategy_desc"]), zh="买入并持有", en="buy and hold")
+        words = (held if rule.entry == _ALWAYS else words[0], "")
     known, plan = {clause["words"] for clause in clauses}, dict(params.get("plan", {}))
     clauses += [
         {"words": words, "became": "", "status": "not_done"}
