@@ -27,6 +27,9 @@ _CHECKED = 40
 """Sessions on which the sealed cell is compared, beside those that the rule needs before them."""
 
 
+_MIRRORED = {"cross_up": "cross_down", "cross_down": "cross_up", "gt": "lt", "lt": "gt"}
+
+
 @dataclass(frozen=True)
 class Rule:
     """An entry and an exit.
@@ -60,9 +63,9 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """A name for its signal; the exit is in it unless it is the entry's cross the other way."""
-        crosses = {self.entry.name, self.exit.name} == {"cross_up", "cross_down"}
-        is_back = self.exit.name == "never" or (crosses and self.entry.args == self.exit.args)
+        """A name for its signal; the exit is in it unless that is the entry the other way."""
+        back = Node(_MIRRORED.get(self.entry.name, ""), self.entry.args)
+        is_back = self.exit in {back, make("not", self.entry)} or self.exit.name == "never"
         return short_name(self.entry) + ("" if is_back else f"_exit_{short_name(self.exit, 40)}")
 
     @property

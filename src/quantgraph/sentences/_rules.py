@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from quantgraph._util.canonical_json import content_hash
 from quantgraph.data.symbols import is_index_code
-from quantgraph.rules import ROWS, Node, Rule, make, number, short_name
+from quantgraph.rules import ROWS, Node, Rule, make, number
 
 CLOSE, VOLUME, NEVER = make("close"), make("volume"), make("never")
 HELD = make("gt", CLOSE, number(0.0))
@@ -274,23 +273,5 @@ class Code:
 
 def write_code(rule: Rule, watched: Watched | None = None) -> Code:
     """The cell that computes a rule's signal, of the securities that are traded, and hands it over."""
-    whole, name = watched.rule(rule) if watched else rule, name_of(rule)
-    return Code(source=whole.cell(name, watched.traded if watched else ()), name=name, rule=whole)
-
-
-_LONGEST_NAME = 80
-
-
-def name_of(rule: Rule) -> str:
-    """Name of a rule's signal, at most 80 characters; it has the exit unless that is the opposite.
-
-    >>> cross = make("cross_up", average(5), average(20))
-    >>> name_of(Rule(cross, make("cross_down", average(5), average(20))))
-    'cross_up_sma_5_sma_20'
-    """
-    name = short_name(rule.entry, _LONGEST_NAME)
-    if rule.exit != opposite(rule.entry):
-        name = f"{name}_exit_{short_name(rule.exit, _LONGEST_NAME)}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    return f"{name[: _LONGEST_NAME - 9].rstrip('_')}_{content_hash(name, size=4)}"
+    whole = watched.rule(rule) if watched else rule
+    return Code(source=whole.cell(whole.name, watched.traded if watched else ()), name=whole.name, rule=whole)
