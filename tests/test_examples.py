@@ -17,7 +17,7 @@ EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"
 SERVERS = {"remote_graph.py"}
 """The examples that start a server."""
 LAST_LINE = {
-    "agent_tool.py": "The signal is there. rsi_14_lt_30: 21 times buy, 10 times sell.",
+    "agent_tool.py": "The signal is there. rsi_14_lt_30_exit_rsi_14_gt_70: 21 times buy, 10 times sell.",
     "akshare_sina.py": "done ",
     "deep_agent.py": "The backtest is there. Done: return -13.46%, maximum drawdown -20.28%, 16 fills;",
     "dual_agent.py": "done 9 trades",
