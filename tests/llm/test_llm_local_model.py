@@ -13,8 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from quantgraph import DataState, create_signal_subgraph, create_trading_graph
-from quantgraph.broker.ledger import Ledger
+from quantgraph import DataState, create_signal_subgraph
 from quantgraph.recording import Entry, Recorder
 from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import EndedBecause
@@ -85,26 +84,3 @@ def test_whatever_it_answers_the_signal_subgraph_ends_typed_and_within_its_bound
     assert calls[0].key.path == "reflection", "the sentence is the first question"
     if state["ended_because"] == "done" and state.get("signal_ready"):
         assert state["validation"]["validation_passed"]
-
-
-def test_code_that_it_writes_is_traded_only_if_it_passed_every_check(address, tmp_path):
-    planned = dict.fromkeys(["reflection", "data_fetch", "validation", "clarify"], "keyless")
-    where, begun = tmp_path / "run.sqlite", time.monotonic()
-    graph = create_trading_graph(
-        settings=settings(address, tmp_path, models=planned),
-        on_clarify="default",
-        resources=Resources(store=DataState(), ledger=where),
-    )
-    state = graph.invoke({"messages": [("user", SENTENCE)], "run_id": "r"})
-    print(state["ended_because"], state["error_messages"], state["execution_history"])
-    check_bounds(state, asked(where), begun)
-    assert state["quantgraph"]["request"]["checked"]["ts_code"] == "000341.SZ", (
-        "the planner has read the sentence"
-    )
-    with Ledger(where) as ledger:
-        traded = "r" in ledger.runs()
-        assert traded == (state["ended_because"] == "done")
-        if traded:
-            assert state["validation"]["validation_passed"]
-            assert state["validation"]["data_summary"]["causality"]["causal"]
-            ledger.check("r")

@@ -62,7 +62,7 @@ from quantgraph.sentences import (
     without_names,
     write_code,
 )
-from quantgraph.sentences.phrases import changed_request
+from quantgraph.sentences.phrases import changed_request, with_answers
 
 BAR_TOOL = "tushare_daily_bar"
 INDICATOR_TOOL = "tushare_daily_basic"
@@ -163,11 +163,11 @@ def _as_schema(prompt: _Prompt, value: dict[str, Any]) -> PlannerTurn:
     return PlannerTurn(text=_code_block(value))
 
 
-def _answers(prompt: _Prompt) -> list[str]:
-    """The user's answers to the questions of this request."""
+def _answers(prompt: _Prompt) -> list[tuple[str, str]]:
+    """The questions of this request with the user's answers."""
     try:
         answers = json.loads(prompt.part("answers") or "[]")
-        return [str(each["answer"]) for each in answers]
+        return [(str(each["question"]), str(each["answer"])) for each in answers]
     except (ValueError, LookupError, TypeError):
         return []
 
@@ -176,7 +176,7 @@ def _reflect(prompt: _Prompt, text: str) -> PlannerTurn:
     context, facts = _context(prompt)
     text = without_names(text, _codes(facts.get("decider"))).lstrip(" ,，、;；:：")
     last = json_object(prompt.part("last_request"))
-    text = "\n".join([changed_request(last, text, context), *_answers(prompt)])
+    text = with_answers(changed_request(last, text, context), _answers(prompt), context)
     errors = prompt.part("errors") or ""
     try:
         request = _read(text, context, context.examples)

@@ -194,7 +194,7 @@ def test_after_so_many_codes_only_an_answer_asks_for_another(begun):
 
 
 def test_a_number_that_was_said_and_is_in_neither_code_nor_plan_goes_back(play, graph_of):
-    said = "EMA50上方连跌三天买入，跌破EMA50卖出"
+    said = "EMA50上方收出三颗锤子线买入，跌破EMA50卖出"
     clauses = [{"quote": each, "part": part, "status": "done", "became": each} for each, part in zip(
         said.split("，"), ("entry", "exit"), strict=True)]  # fmt: skip
     code_of = GOOD.replace("change = ", "mean = snapshot['ohlcv']['close'].ewm(span={}).mean()\nchange = ")

@@ -90,10 +90,10 @@ def test_each_condition_says_where_it_first_mattered(traded):
     state, fills, _ = traded(text, "600036.SH", given)
     assert state["ended_because"] == "done", state["error_messages"]
     told = {each["words"]: each.get("mattered", "") for each in request_of(state)["understanding"]["clauses"]}
-    assert told["但股价低于一元不买"] == "在这个区间里没有改变任何持仓"
+    assert told["但股价低于一元不买"] == "在这个区间里没有改变信号"
     first = fills[fills["side"] == "sell"]["trade_date"].iloc[0]
-    assert told["跌到下方卖出"].startswith("首次起作用：2025-")
-    assert told["跌到下方卖出"][6:16] < f"{first:%Y-%m-%d}"
+    assert told["跌到下方卖出"].startswith("首次改变信号：2025-")
+    assert told["跌到下方卖出"][7:17] < f"{first:%Y-%m-%d}"
 
 
 def test_a_number_that_was_not_said_goes_back_and_then_to_the_person_in_their_words(traded):

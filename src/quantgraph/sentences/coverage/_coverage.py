@@ -7,6 +7,7 @@ named default. The leaves are those of the trees and of the trade plan, so nothi
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -114,9 +115,18 @@ def reading_faults(
             found += _of_plan(quote, each, shares=any(other.rule for other in same_quote))
             found += _of_rule(quote, each, each.rule, uses, traded) if each.rule else ()
     found += [*_combined(entry, exit, clauses, uses, said), *_unless(clauses, uses)]
-    left = (each for each in left_words(text, (each.quote for each in clauses), names) if _matters(each))
-    zh, en = "没有条款引用这些字", "no clause quotes these words"
-    return found + [_fault("unquoted", each, zh, en, certain=any(map(str.isdigit, each))) for each in left]
+    left = left_words(text, (each.quote for each in clauses), names)
+    return [*found, *_unquoted(left, names)]
+
+
+def _unquoted(pieces: Iterable[str], names: Iterable[str]) -> Iterator[ReadingFault]:
+    for piece in pieces:
+        words = without_dates_and_codes(piece, names)
+        if _matters(words):
+            certain = any(map(str.isdigit, words))
+            yield _fault(
+                "unquoted", piece, "没有条款引用这些字", "no clause quotes these words", certain=certain
+            )
 
 
 def _fault(kind: Kind, quote: str, zh: str, en: str, *, certain: bool = False) -> ReadingFault:
@@ -157,7 +167,7 @@ def or_terms(combined: str) -> list[str]:
     """Return the terms of a combination that *or* joins.
 
     >>> or_terms("not top or (weak and calm)"), or_terms("up and not quiet")
-    (['not top', 'weak and calm'], ['up and not quiet'])
+    (['not top', 'weak and calm'], ['up and (not quiet)'])
     """
     tree = ast.parse(combined.strip(), mode="eval").body
     is_or = isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.Or)
@@ -278,6 +288,9 @@ _PLAIN = (0.0, 1.0, -1.0, 100.0)
 """Numbers that say nothing of their own: a sign, the session before, a whole."""
 
 
+_STREAK = re.compile(r"连|in a row|straight|consecutive|running")  # "三连阳"
+
+
 def _leaves(clause: QuotedClause) -> list[float]:
     """The numbers of a clause that are not the defaults of an indicator."""
     return [*_of_tree(clause.rule), *plan_numbers(clause.plan)]
@@ -313,7 +326,7 @@ def _lost(quote: str, clauses: Sequence[QuotedClause], names: Iterable[str]) -> 
     signed = [value for each in clauses for value in _of_tree(each.rule, whole=True)]
     trees = [abs(value) for value in signed]
     trees += [value + 1 for each in clauses for value in _of_dates(each.rule)]  # decided the session before
-    if has_streak := re.search(r"连|in a row|straight|consecutive|running", quote):  # "三连阳"
+    if has_streak := _STREAK.search(quote):
         trees += [value + 1 for value in trees]  # three days as today, one and two days ago
     planned = [value for each in clauses for value in plan_numbers(each.plan)]
     masked = without_dates_and_codes(quote, names)
@@ -339,7 +352,10 @@ def _added(clauses: Sequence[QuotedClause], said: _Said) -> Iterator[ReadingFaul
         if clause.plan:  # "stop 8"
             known |= {value / 100 for each in own if not each.spelt for value in each.values}
         for number in dict.fromkeys(map(abs, _leaves(clause))):
-            ways = [number, number + 1] if number + 1 in days else [number]  # decided on the session before
+            is_next = number + 1 in days or _STREAK.search(clause.quote) is not None
+            ways = (
+                [number, number + 1] if is_next else [number]
+            )  # decided the session before, or so many days ago
             if not any(same(way, each) for way in ways for each in known):
                 zh = f"没有人说过 {number:g}；若是默认，请写成 default 条款"
                 en = f"nobody said {number:g}; if it is assumed, name it in a default clause"
@@ -511,7 +527,8 @@ def _ranked(quote: str, rule: Node) -> Iterator[ReadingFault]:
     """A ranking from the other end than the words say; the largest losses are the lowest returns."""
     ends = [end for end in ("most", "least") if has(end, quote)]
     for node in _nodes(rule):
-        if node.name == "le" and node.operands[0].name in {"rank", "rank_percent"} and len(ends) == 1:
+        places = node.name in {"le", "lt", "gt", "ge"} and node.operands[0].name in {"rank", "rank_percent"}
+        if places and len(ends) == 1:
             lowest = node.operands[0].operands[0].name == "neg"
             losses = re.search(r"跌|loss|los[es]|fall|drop|declin", quote) is not None
             if lowest != ((ends[0] == "least") ^ losses):
@@ -527,13 +544,24 @@ def _never_holds(rule: Node) -> str | None:
     """A comparison of today's close with a high or low that has today in it."""
     for node in _nodes(rule):
         if node.name in {"gt", "cross_up", "lt", "cross_down"}:
-            one, other = node.operands if node.name in {"gt", "cross_up"} else node.operands[::-1]
+            one, other = map(
+                _unscaled, node.operands if node.name in {"gt", "cross_up"} else node.operands[::-1]
+            )
             bounds = {("highest", "high"), ("highest", "close")}, {("lowest", "low"), ("lowest", "close")}
             if _shape(other) in bounds[0] and one.name == "close":
                 return expression(node)
             if _shape(one) in bounds[1] and other.name == "close":
                 return expression(node)
     return None
+
+
+def _unscaled(node: Node) -> Node:
+    """What a price is multiplied with a number that keeps it out of reach: 0.97 times the low of today."""
+    if node.name == "mul" and len(numbers := [each for each in node.operands if each.name == "number"]) == 1:
+        (inner,) = (each for each in node.operands if each.name != "number")
+        bound = numbers[0].constant
+        return inner if (bound <= 1) == (inner.name == "lowest") else node
+    return node
 
 
 def _shape(node: Node) -> tuple[str, str]:
@@ -646,7 +674,9 @@ def _ways(node: Node, *, negated: bool = False) -> set[str]:
 def _way(node: Node) -> str:
     one, other = node.operands
     goes = "up" if node.name in {"gt", "ge", "cross_up"} else "down"
-    if "date" in (one.unit, other.unit) or {"since", "sub", "neg"} & {one.name, other.name}:
+    if "date" in (one.unit, other.unit) or {"since", "sub", "neg"} & {
+        each.name for each in (*_nodes(one), *_nodes(other))
+    }:
         return ""
     if one.name in {"rank", "rank_percent"}:
         return "" if goes == "up" else "down" if one.operands[0].name == "neg" else "up"
@@ -669,7 +699,7 @@ def _of_plan(quote: str, clause: QuotedClause, *, shares: bool) -> Iterator[Read
     """Parts of the plan that a quote has no word of, and a quote whose words ask for another part."""
     for name, value in clause.plan.items():
         group = next((each for each in _ALIKE if name in each), ())
-        others = [key for key in group if key != name and PLAN_WORDS[key].search(quote)]
+        others = [key for key in group if key != name and _NARROW[key].search(quote)]
         is_other = bool(others) and not {*others} & clause.plan.keys()
         if (is_other or shares) and not PLAN_WORDS[name].search(quote):
             others = others or ["a condition"]
@@ -693,6 +723,7 @@ def _of_plan(quote: str, clause: QuotedClause, *, shares: bool) -> Iterator[Read
     keys = clause.plan.keys()
     for name in keys & _GOES.keys():
         yield from _number_side(quote, name, clause.plan[name])
+    yield from _own_pieces(quote, clause.plan)
     for name, asked in _ASKED:
         if asked.search(quote) and keys & _ENDS and name not in keys and clause.rule is None:
             yield _fault(
@@ -703,6 +734,25 @@ def _of_plan(quote: str, clause: QuotedClause, *, shares: bool) -> Iterator[Read
             )
 
 
+_NARROW = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "trailing_stop": r"移动止|跟踪止|追踪止|回撤|trail",
+        "stop_loss": r"止损|割肉|亏|(?<!trailing )stop|loss|cut",
+        "take_profit": r"止盈|profit|target|赚|盈",
+        "cash_reserve": r"现金|in cash|reserve",
+        "size": r"仓|等权|分之|equal weight|of (?:the|my|our) (?:account|equity|cash|capital|money)|each stock",
+        "commission": r"手续费|佣金|费率|commis",
+        "slippage_bps": r"滑点|slippage",
+        "band": r"偏离|drift",
+        "cooldown": r"歇|冷却|内不再|别再|after (?:a|each|the) sale|cool",
+        "min_holding": r"至少|最少|起码|拿满|at least|minimum",
+        "max_holding": r"最长|最多拿|最多持|hold\D{0,12}(?:at most|no longer)|maximum",
+        "trade_on": r"每[周月季]|weekly|monthly|quarterly|every (?:week|month|quarter)",
+        "rebalance": r"再平衡|rebalanc",
+    }.items()
+}
+"""The words of a part of the plan that say nothing else."""
 _ALIKE = (
     (
         "trailing_stop",
@@ -739,19 +789,41 @@ _PERIODS = {
     "month_start": "月|month",
     "quarter_start": "季|quarter",
 }
+
+
+def _own_pieces(quote: str, plan: Mapping[str, Any]) -> Iterator[ReadingFault]:
+    """A part whose words stand in one piece of a quote, and its number in another."""
+    pieces = [each for each in re.split(r"[,，;；、。]|(?<![a-z])and(?![a-z])", quote) if each.strip()]
+    for name, value in plan.items():
+        own = [each for each in pieces if name in _NARROW and _NARROW[name].search(each)]
+        wanted = [*plan_numbers(value)]
+        wanted += [100 * each for each in wanted if each < 1]
+        if len(own) != 1 or len(pieces) < 2 or not wanted:
+            continue
+        inside, outside = (list(numbers_in(text)) for text in (own[0], quote.replace(own[0], " ")))
+        missing = [
+            each
+            for each in plan_numbers(value)
+            if not any(number.is_one_of([each, 100 * each]) for number in inside)
+        ]
+        if missing and any(number.is_one_of([each, 100 * each]) for each in missing for number in outside):
+            yield _fault(
+                "plan", quote, f"{name} 用了另一处的数字", f"the number of {name} is that of another part"
+            )
+
+
 _GOES = {"take_profit": "up", "stop_loss": "down"}
 
 
 def _number_side(quote: str, name: str, value: Any) -> Iterator[ReadingFault]:
     """A level whose number stands among words of the other way only."""
-    numbers, wanted = [*numbers_in(quote)], [*plan_numbers(value)]
-    for at, number in enumerate(numbers):
-        if number.is_one_of(wanted):
+    wanted = [*plan_numbers(value)]
+    pieces = _BREAKS.split(quote) if _BREAKS.search(quote) else [quote]
+    for piece, numbers in ((each, [*numbers_in(each)]) for each in pieces):
+        for at, number in enumerate(numbers):
             begin = numbers[at - 1].end if at else 0
-            end = numbers[at + 1].begin if at + 1 < len(numbers) else len(quote)
-            around = quote[begin:end]
-            ways = _said_ways(around)
-            if ways == {_TURN[_GOES[name]]}:
+            end = numbers[at + 1].begin if at + 1 < len(numbers) else len(piece)
+            if number.is_one_of(wanted) and _said_ways(piece[begin:end]) == {_TURN[_GOES[name]]}:
                 yield _fault(
                     "plan", quote, f"{name} 用了另一边的数字", f"the number of {name} is the other side's"
                 )
@@ -813,13 +885,25 @@ def left_words(text: str, quotes: Iterable[str], names: Iterable[str] = ()) -> t
     >>> left_words("帮我看看，5日线上穿20日线买入，图个吉利", ["5日线上穿20日线买入"])
     ('图个吉利',)
     """
-    left, names = plain(text), [*names]
-    for quote in (piece for each in quotes for piece in re.split(r"\.{3,}|…+", each)):  # "买入…卖出"
+    said, names = plain(text), [*names]
+    left = said
+    pieces = (piece for each in quotes for piece in re.split(r"\.{3,}|…+", each))  # "买入…卖出"
+    for quote in sorted(pieces, key=len, reverse=True):
         if words := [re.escape(word) for word in _squeezed(quote)]:
             left = re.sub(r"\s*".join(words), lambda found: "," * len(found[0]), left)
     left = without_dates_and_codes(left, names)
-    pieces = (" ".join(each.split()) for each in _BREAKS.split(left))
-    return tuple(dict.fromkeys(each for each in pieces if _matters(each) or _says_something(each)))
+    breaks = [(0, 0), *(each.span() for each in _BREAKS.finditer(left)), (len(left), len(left))]
+    found = dict[str, None]()
+    for (begin, after), (end, _) in itertools.pairwise(breaks):
+        piece = left[after:end]
+        if _matters(piece) or _says_something(piece):
+            is_word = said[begin:after].strip(_MARKS) != ""  # "unless it ran up"
+            start = begin if is_word else after + len(piece) - len(piece.lstrip())
+            found[" ".join(said[start : after + len(piece.rstrip())].split())] = None
+    return tuple(found)
+
+
+_MARKS = ",，;；。!！?？.:：\n "
 
 
 _MATTER = ("not", "schedule", "up move", "down move", "up level", "down level")
@@ -834,10 +918,15 @@ def _matters(piece: str) -> bool:
     )
 
 
+_SMALL = re.compile(
+    r"过去|最近|其中|回测|跑一遍|试试|[到里]|(?<![a-z])(?:and|on|in|at|the|it|then|so|to|of|with|for)(?![a-z])"
+)  # "买入过去"
+
+
 def _says_something(piece: str) -> bool:
     for verb in ("buy", "sell", "hold"):
         piece = WORDS[verb].sub(" ", piece)
-    words = re.sub(r"过去|最近|其中", "", FILLERS_ZH.sub("", piece))  # "买入过去"
+    words = _SMALL.sub("", FILLERS_ZH.sub("", piece))
     letters = re.findall(r"[a-z']{2,}", words)  # "weekly"
     return any(each not in FILLERS for each in letters) or bool(
         re.search(r"[\u4e00-\u9fff]{2,}", words)

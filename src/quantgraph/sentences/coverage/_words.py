@@ -67,7 +67,7 @@ _EN = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
     "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "hundred": 100,
     "third": 3, "thirds": 3, "fourth": 4, "fifth": 5, "sixth": 6, "eighth": 8, "tenth": 10, "zero": 0,
-    "dozen": 12, "double": 2, "doubles": 2, "twice": 2, "triple": 3, "one": 1,
+    "dozen": 12, "quarter": 4, "double": 2, "doubles": 2, "twice": 2, "triple": 3, "one": 1,
 }  # fmt: skip
 _UNITS = (
     r"(?P<per>per (?:ten )?thousand)|(?P<share>%|percent(?:age)?(?: points?)?|pct|个?百分点|个?点(?![位子])|points?|pp|pts?)"
@@ -82,10 +82,10 @@ _NUMBER = re.compile(  # "百分之五", "3 weeks", "一半"
     rf"|(?P<zh>(?<=[百千万]分之)[{_ZH}]+(?:点[{_ZH}]+)?"
     rf"|[{_ZH}]+(?:点[{_ZH}]+)?(?=\s*(?:%|个|日|天|周|月|年|季|倍|成|只|支|名|家|根|次|元|块|万|亿|千|点|连|手|股|档|折|阳|阴|轴|跌|涨)|分之)"
     rf"|(?<=[金费率是为按点]万)[{_ZH}](?:点[{_ZH}]+)?|(?<=连)[{_ZH}](?=[阳阴涨跌升降]))"
-    rf"|(?<![a-z])(?P<en>{'|'.join(_EN)})(?![a-z])|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|(?<![a-z])half(?= of (?:the|my|our) (?!month|year)|[ -](?:position|size|the (?:account|cash|money)|my))))"
-    rf"(?:分之(?P<over>[{_ZH}\d]+))?(?:[\s-]*(?:{_UNITS}))?"
+    rf"|(?<![a-z])(?P<en>{'|'.join(_EN)})(?![a-z])(?!(?<=quarter)(?! of (?:the |my |our )?(?:account|equity|cash|capital|money|portfolio|position|book)))|(?P<half>半(?=仓|成|数|年|个月|倍)|一半|对半|(?<![a-z])half(?= of (?:the|my|our) (?!month|year)|[ -](?:position|size|the (?:account|cash|money)|my))))"
+    rf"(?:分之(?P<over>[{_ZH}\d]+)|(?<=(?<!\d)[123])/(?P<under>[2-9])(?!\d))?(?:[\s-]*(?:{_UNITS}))?"
 )
-_ORDINALS = frozenset(("third", "thirds", "fourth", "fifth", "sixth", "eighth", "tenth"))
+_ORDINALS = frozenset(("quarter", "third", "thirds", "fourth", "fifth", "sixth", "eighth", "tenth"))
 """Words that are a place or a part: the third day, a third of the account."""
 _SPANS = {
     "week": (5,), "month": (20, 21, 22), "season": (60, 61, 63, 65, 66), "year": (240, 242, 244, 250, 252),
@@ -105,10 +105,12 @@ def _value(match: re.Match[str]) -> float:
     return float(_EN[match["en"]]) if match["en"] else 0.5
 
 
-def _values(value: float, match: re.Match[str]) -> set[float]:  # noqa: PLR0911 - one case a unit
+def _values(value: float, match: re.Match[str]) -> set[float]:  # noqa: C901, PLR0911 - one case a unit
     unit = str(match.lastgroup)
-    if match["over"]:  # 三分之一
+    if match["over"] or match["under"]:  # 三分之一, 1/3
         over = match["over"]
+        if match["under"]:
+            return {value / float(match["under"])}
         return {float(over) / value} if over.isdigit() else {chinese_number(over) / value}
     if match["per"]:  # 2.5 per ten thousand
         return {value / (1e4 if "ten" in match["per"] else 1e3)}
@@ -125,7 +127,7 @@ def _values(value: float, match: re.Match[str]) -> set[float]:  # noqa: PLR0911 
     if unit in _SPANS:
         return {value * each for each in _SPANS[unit]} | ({250.0, 252.0} if value == 52 else set())
     if match["en"] in _ORDINALS:
-        return {value, 1 / value, 2 / value, 100 / value}
+        return {value, 1 / value, 2 / value, 3 / value, 100 / value}
     return {value, *((100 * value,) if 0 < value < 1 else ())}
 
 
@@ -147,7 +149,10 @@ def numbers_in(text: str) -> Iterator[Number]:
         is_one = is_next or (
             value == 1 and found["share"] is None and found.lastgroup not in {"basis", "tenths", "scale"}
         )
-        if not (is_one and not found["part"] and not found["over"]):
+        is_part = (
+            re.match(r" (?:thirds|quarters|fifths|tenths)", text[found.end() :]) is not None
+        )  # "two thirds"
+        if not is_part and not (is_one and not (found["part"] or found["over"] or found["under"])):
             yield Number(
                 values=frozenset(_values(value, found)),
                 factors=frozenset(_factors(value, found)),
@@ -213,15 +218,15 @@ WORDS: dict[str, re.Pattern[str]] = {
         "up level": r"变长|变大|[大高多超]于|超(?!买|卖)|高[过出]|以上|之上|上方|上面|>|above|over(?!all|sold|night| (?:the )?(?:last |past )?(?:\d+|two|three|five|ten|twenty) ?(?:days|sessions|weeks|months|trading))|more than|greater|at least|at or above",
         "down level": r"[低小少]于|不到|不足|低出|以下|之下|下方|下面|<|below|under(?!perform)|beneath|less than|fewer|smaller",
         "not": r"除非|除了|除外|例外|不要|不再|不能|不会|不许|不准|不可|不是|不在|不(?!低|高|小|大|超|少|多|足|到|断|错|管|同|过|限|仅|但|论)|没有?|未(?!来)|别(?!的|人)|勿|并非|非(?!常)|排除|剔除|避开|跳过|暂停|"
-        r"unless|except|excluding|never(?! (?:more|less))|(?<!\w)not(?! (?:only|more|less|below|above|over|under|higher|lower))|don't|doesn't|isn't|won't|hasn't|haven't|aren't|wasn't|can't|without|(?<!\w)no(?! (?:more|less|later))(?!\w)|skip\w*|avoid\w*|ignor\w*|dont|wont|isnt|doesnt",
+        r"unless|except|excluding|never(?! (?:more|less))|(?<!\w)not(?![a-z])(?! (?:only|more|less|below|above|over|under|higher|lower))|don't|doesn't|isn't|won't|hasn't|haven't|aren't|wasn't|can't|without|(?<!\w)no(?! (?:more|less|later))(?!\w)|skip\w*|avoid\w*|ignor\w*|dont|wont|isnt|doesnt",
         "or": r"或|要么|任[一意何]|其中之一|(?<!\w)or(?!\w)|either|any of|whichever|都算|也(?:行|可|卖|走|出|买|算|跑|清)|而?无论",
         "and": r"且|并|同时|都|均(?=[大高低小在])|(?<!\w)and(?!\w)|both|as well|while|with",
         "event": r"上穿|下穿|往上穿|往下穿|金叉|死叉|(?<!\w)cross\w*|turns? (?:up|down) through",
         "state": r"(?<![->])[<>]|高于|低于|大于|小于|在[^,，]{1,12}(?:之上|上方|上面|以上|之下|下方|下面|以下)|(?:is|are|stays?|trades?|sits?) (?:above|below|over|under)",
         "no buying": r"(?:别|不|勿|停止|暂停)[^,，]{0,3}(?:追|买|开仓|进场|建仓)|(?:don't|do not|dont|never|no|not|without|stop) (?:new )?(?:buy|enter|longs?|entries|purchase|add|chase)",
-        "most": r"最[高大强多贵]|highest|largest|biggest|strongest|best|most|(?<!\w)top|hottest",
+        "most": r"前\s*[\d一二两三四五六七八九十]+(?=[名只个大强]|$|[,，。的])|最[高大强多贵]|highest|largest|biggest|strongest|best|most|(?<!\w)top|hottest",
         "least": r"最[低小弱少便]|lowest|smallest|weakest|worst|cheapest|calmest|quietest|least|bottom",
-        "buy": r"^in(?= )|买|建仓|进场|入场|开仓|上车|抄底|低吸|满仓|(?<!\w)buy\w*|(?<!\w)enter\w*|go(?:es)? long|(?<!\w)long(?= )|grab\w*|scoop\w*(?: (?:it|some|them) up)?|get in(?!\w)|pick up",
+        "buy": r"^in(?= )|买|建仓|进场|入场|开仓|上车|抄底|低吸|满仓|(?<!\w)buy\w*|(?<!\w)enter\w*|go(?:es)? long|grab\w*|scoop\w*(?: (?:it|some|them) up)?|get in(?!\w)|pick up",
         "sell": r"卖|清仓|离场|出场|出局|走人|就走|闪人|跑路|割肉|空仓|平仓|撤退|(?<!\w)sell\w*|(?<!\w)exit\w*|get\w* out|(?<!\w)dump\w*|close (?:it|the position|out)|bail\w*|go(?:es)? (?:flat|to cash)|take it off|out(?= |$|,)|ditch|unload",
         "hold": r"持有|拿着|拿住|留着|hold\w*|keep\w*|stay\w*",
         "schedule": r"每个?(?:周|星期|礼拜|月|季|\d+\s*个?(?:交易)?[日天])|(?:周|星期|礼拜)[一二三四五](?![线均])|按[周月季]|月[初末底]|[周月季]度|第一个交易日|最后一?个?交易日|调仓|换仓|轮动|定投|再平衡|"
@@ -237,7 +242,7 @@ _FIELDS: tuple[tuple[str, str], ...] = (
     (r"kdj|(?<![a-z])[kdj]值|stochastic", "kdj_k kdj_d kdj_j"),
     (r"(?<![a-z])j(?=[大小低高上下在值<>]| (?:is|below|above|under|over|value))", "kdj_j"),
     (r"(?<![a-z])k(?=[大小低高上下在值<>]| (?:is|below|above|under|over|value))", "kdj_k"),
-    (r"布林|boll|[上下]轨|(?:upper|lower) band", "boll_upper boll_lower std sma"),
+    (r"布林|bol+in|boll|[上下]轨|(?:upper|lower) band", "boll_upper boll_lower std sma"),
     (r"上轨|upper (?:bollinger )?band", "boll_upper std"),
     (r"下轨|lower (?:bollinger )?band", "boll_lower std"),
     (r"中轨|mid(?:dle)? (?:bollinger )?band", "sma"),
@@ -251,7 +256,7 @@ _FIELDS: tuple[tuple[str, str], ...] = (
     (r"成交额|dollar volume", "amount"),
     (
         r"成交量|量能|放量|缩量|均量|量比|地量|天量|倍量|(?<![a-z])vol(?:ume)?s?(?![a-z])",
-        "volume mfi obv volume_ratio amount",
+        "volume mfi obv volume_ratio",
     ),
     (r"涨停", "limit_up up_limit"),
     (r"跌停", "limit_down down_limit"),
@@ -272,6 +277,8 @@ _SHAPES: tuple[tuple[str, str], ...] = (
     (r"连续?[\d一二两三四五六七八九]+[日天根]?|[三四五六]连|连[阳阴涨跌]|in a row|straight|consecutive", "streak was count ago total"),
     (r"(?:below|above|under|over) \S+ for \d+ (?:days|sessions)", "streak count"),
     (r"第[一二三四五六七八九十\d]+个?交易日|\d(?:st|nd|rd|th) trading day|最后一?个?交易日|last trading day", "nth left"),
+    (r"连续?[\d一二两三四五六七八九]*[日天]?下?[跌涨](?!停)", "ago change was pre_close"),
+    (r"之后(?=第一|首次|再|又)|然后(?=再|第一|首次)|then (?:the )?first|, then|after which", "first_after within since was ago count value_when streak"),
     (r"首次|第一次|头一[回次]|for the first time|first time", "first_after since count within was streak"),
     (r"中位数|median", "median"),
     (r"标准差|standard deviation|volatil|波动", "std boll_upper boll_lower zscore atr"),
@@ -329,7 +336,7 @@ def weekdays_in(text: str) -> set[float]:
 def months_in(text: str) -> set[float]:
     """Months that a plain text names.
 
-    >>> months_in("4月、十月"), months_in("no buying in September")
+    >>> months_in("4月、十月"), months_in("no buying in september")
     ({10.0, 4.0}, {9.0})
     """
     listed = re.sub(r"(\d{1,2})(?=(?:[、,和]\s*\d{1,2})*月)", r"\1月", text)  # "1、4、7、10月"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         volume_words,
         watched_only,
         windows_in,
+        with_answers,
     )
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "volume_words",
     "watched_only",
     "windows_in",
+    "with_answers",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -354,6 +354,36 @@ def changed_request(last: Mapping[str, Any], message: str, context: RequestConte
     return f"{before}\n{change or message}"
 
 
+def with_answers(text: str, answers: Sequence[tuple[str, str]], context: RequestContext) -> str:
+    r"""The text of a request with answers to questions: one about words that were not read takes their place.
+
+    It does so if more is read then; else it stands behind the text.
+
+    >>> with_answers("600519.SH 金叉买入，死叉闪电", [("没有读懂：闪电。", "卖出")], RequestContext())
+    '600519.SH 金叉买入，死叉卖出'
+    >>> with_answers("600519.SH 金叉买入", [("请问要用哪段时间的数据", "2025年")], RequestContext())
+    '600519.SH 金叉买入\n2025年'
+    """
+    for question, answer in answers:
+        behind = f"{text}\n{answer}"
+        not_read = _not_read(text, context)
+        spans = [word for word in not_read if word in question and word in text]
+        inside = [text.replace(word, answer, 1) for word in spans]
+        counts = [len(_not_read(each, context)) for each in (*inside, behind)]
+        least = min(range(len(counts)), key=lambda at: (counts[at], at == len(inside)))
+        text = inside[least] if inside and least < len(inside) and counts[least] < counts[-1] else behind
+    return text
+
+
+def _not_read(text: str, context: RequestContext) -> tuple[str, ...]:
+    """The words of a text that are not read; all of it if a date in it is malformed."""
+    try:
+        read = read_request(text, context)
+    except BadWindow:
+        return (text,)
+    return (*read.unparsed, *(("",) if read.strategy is None else ()))
+
+
 def _is_whole(message: str, context: RequestContext) -> bool:
     try:
         read = read_request(message, context)

@@ -18,7 +18,14 @@ from quantgraph.rules import Rule, in_words, read_condition
 from quantgraph.runtime.endings import language, user_messages
 from quantgraph.runtime.graph_state import ClarificationKind, Update, dialogue_of
 from quantgraph.sentences import PLAN_KEYS, ParsedRequest, write_code
-from quantgraph.sentences.coverage import QuotedClause, ReadingFault, left_words, plain, reading_faults
+from quantgraph.sentences.coverage import (
+    QuotedClause,
+    ReadingFault,
+    left_words,
+    plain,
+    reading_faults,
+    says_part,
+)
 from quantgraph.sentences.phrases import (
     joined_spans,
     possible_names,
@@ -102,6 +109,8 @@ def clause_errors(
     What was waived, what a question was about already, and what a decider does not execute is none, nor is
     a reading that the keyless reader ``read_again`` in the same words.
     """
+    if broken := [*_broken(params)]:
+        return broken
     try:
         rule = rule_in(params)
         if rule is not None and read_again is not None and _same_rule(rule, params, read_again):
@@ -112,14 +121,14 @@ def clause_errors(
     found = [*_unplanned(params, executes)]
     found += _combined(params)
     dialogue, lines = dialogue_of(state), own_lines(state)
+    last, text = dialogue["last_request"].get("clauses", ()), "\n".join(lines)
+    before = "\n".join(each["quote"] for each in last)
     if not any(each["quote"] and each["part"] in {"entry", "exit"} for each in params["clauses"]):
-        rest = "\n".join(lines)
+        rest = lines[-1] if lines else ""  # which may replace those before
         for each in clauses:
             rest = rest.replace(each.quote, "…") if each.quote else rest
         words = [params["strategy_desc"], params["entry"], params["exit"], *params["required_indicators"]]
         clauses += [QuotedClause(quote=rest, became="; ".join(words))] if any(words) else []
-    last, text = dialogue["last_request"].get("clauses", ()), "\n".join(lines)
-    before = "\n".join(each["quote"] for each in last)
     combined = (params["entry"], params["exit"]) if _has_trees(params) else ("", "")
     faults = reading_faults(
         text,
@@ -129,18 +138,32 @@ def clause_errors(
         traded=symbols_of(params)["trade"],
         before=before,
     )
-    settled = plain("\n".join([*dialogue["waived"], *(each["question"] for each in dialogue["answers"])]))
+    plan = params["plan"].items()  # beside the clauses
+    settled = [*dialogue["waived"], *(each["question"] for each in dialogue["answers"])]
     found += [
         Misreading(
             kind="plan" if each.kind == "plan" else "rule",
             note=each.note,
             quote=each.quote,
-            certain=each.certain,
+            certain=each.certain and not _is_earlier(each, lines),
         )
         for each in faults
-        if not _is_settled(each, lines, settled, language(state))
+        if not _is_settled(each, lines, plain("\n".join(settled)), state)
+        and not (each.kind == "unquoted" and any(says_part(each.quote, *part) for part in plan))
     ]
     return found + _left_behind(last, params["clauses"], text)
+
+
+def _broken(params: Mapping[str, Any]) -> Iterator[Misreading]:
+    """The clauses whose expressions are not of the language, each with the cure."""
+    for clause in (each for each in params["clauses"] if each["rule"]):
+        try:
+            read_condition(clause["rule"], clause["name"] or "rule")
+        except BadOption as error:
+            note = Note(
+                zh=f"「{clause['quote']}」：{error.message}", en=f"“{clause['quote']}”: {error.message}"
+            )
+            yield Misreading(kind="rule", note=note, quote=clause["quote"])
 
 
 def _same_rule(rule: Rule, params: Mapping[str, Any], again: ParsedRequest) -> bool:
@@ -215,11 +238,17 @@ def _left_behind(
     return [Misreading(kind="rule", quote=each, note=note) for each, note in zip(gone, notes, strict=True)]
 
 
-def _is_settled(fault: ReadingFault, lines: Sequence[str], settled: str, words: Language) -> bool:
-    """Whether words were given up or asked about, or nobody reads those that a later line replaces."""
-    unquoted = fault.kind == "unquoted"
-    is_earlier = len(lines) > 1 and fault.quote not in plain(lines[-1])
-    return plain(fault.quote) in settled or (unquoted and (is_earlier or is_waiver(fault.quote, [], words)))
+def _is_settled(fault: ReadingFault, lines: Sequence[str], settled: str, state: SignalSubgraphState) -> bool:
+    """Whether words were given up or asked about; an answer, and what was replaced, need no quote."""
+    answered = plain("\n".join(each["answer"] for each in dialogue_of(state)["answers"]))
+    may_go = _is_earlier(fault, lines) or plain(fault.quote) in answered
+    gone = fault.kind == "unquoted" and (may_go or is_waiver(fault.quote, [], language(state)))
+    return plain(fault.quote) in settled or gone
+
+
+def _is_earlier(fault: ReadingFault, lines: Sequence[str]) -> bool:
+    """Whether it is about a line that a later one may have changed."""
+    return len(lines) > 1 and plain(fault.quote) not in plain(lines[-1])
 
 
 def own_lines(state: SignalSubgraphState) -> list[str]:
@@ -242,13 +271,20 @@ def unparsed(
 ) -> tuple[str, ...]:
     """Return the person's words that no clause quotes and that change no trade."""
     quotes = [each["quote"] for each in params.get("clauses", ())]
-    return left_words("\n".join(own_lines(state)), quotes, _named(params, names)) if any(quotes) else ()
+    if not any(quotes):
+        return ()
+    found = left_words("\n".join(own_lines(state)), quotes, _named(params, names))
+    return tuple(each for each in found if not symbols_in(each, {}))  # "茅台", which a code stands for
 
 
-def doubts_noted(state: SignalSubgraphState, doubts: Sequence[Misreading]) -> Update:
+def doubts_noted(
+    state: SignalSubgraphState, params: Mapping[str, Any], doubts: Sequence[Misreading]
+) -> Update:
     """Return the update that names words which a model read twice in a way that code doubts."""
     check, before = say(language(state), zh="请核对", en="please check"), dialogue_of(state)["assumptions"]
-    lines = dict.fromkeys(f"{check}: {each.note.text(language(state))}" for each in doubts)
+    words, clauses = language(state), [each for each in params["clauses"] if each["quote"]]
+    read = {each["quote"]: _in_words(each, words) for each in clauses}
+    lines = dict.fromkeys(f"{check}: {each.quote} → {read.get(each.quote, '')}" for each in doubts)
     return {"assumptions": list(dict.fromkeys([*before, *lines]))} if doubts else {}
 
 

@@ -33,10 +33,11 @@ from quantgraph.sentences.coverage import (
     without_dates_and_codes,
     without_name,
 )
-from quantgraph.sentences.phrases import changed_request
+from quantgraph.sentences.phrases import changed_request, with_answers
 from quantgraph.sentences.phrases import rule_in as whole_rule
 from quantgraph.state import BaseView
 from quantgraph.subgraphs.signal._agents import as_of, current_ref, known_source, rule_in
+from quantgraph.subgraphs.signal._checks import AS_READ
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols, rule_of_trees
@@ -48,7 +49,7 @@ class Words:
     """The user's words, as far as they bear on a signal.
 
     ``text`` has the whole conversation: the reference, where it can be read whole and nothing was waived.
-    ``watch`` are codes that the rule reads.
+    ``watch`` are codes that the rule reads; ``may_end`` tells whether code may end positions.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Words:
     trade: tuple[str, ...] = ()
     watch: tuple[str, ...] = ()
     plan: TradePlan = field(default_factory=TradePlan)
+    may_end: bool = False
 
     @cached_property
     def read(self) -> ParsedRequest | None:
@@ -101,6 +103,7 @@ def words_of(state: SignalSubgraphState, source: MarketDataSource) -> Words:
         trade=_codes(request.get("trade") or request["ts_code"], {**request, "index": []}, source),
         watch=_codes(understood.get("watch") or request.get("trade") or request["ts_code"], request, source),
         plan=TradePlan.of(understood.get("plan") or {}),
+        may_end=all(each["status"] != "not_done" for each in understood.get("clauses", ())),
     )
 
 
@@ -110,14 +113,19 @@ def user_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[st
     They are empty for a host that calls a node without messages.
     """
     ignored = dialogue_of(state)["ignored_message_ids"]
+    asked = {each["message"]: each["question"] for each in dialogue_of(state)["answers"]}
     requests = [
-        [str(each.text) for each in messages if str(each.id) not in ignored]
+        [
+            (asked.get(str(each.id), ""), str(each.text))
+            for each in messages
+            if str(each.id) not in ignored and str(each.text) not in AS_READ.values()
+        ]
         for messages in messages_by_request(state)
     ]
-    context = _context("\n".join(chain.from_iterable(requests)), source)
+    context = _context("\n".join(said for _, said in chain.from_iterable(requests)), source)
     text = ""
-    for first, *answers in filter(None, requests):
-        text = "\n".join([changed_request({"strategy_desc": text}, first, context), *answers])
+    for (_, first), *answers in filter(None, requests):
+        text = with_answers(changed_request({"strategy_desc": text}, first, context), answers, context)
     return text, context
 
 
@@ -138,10 +146,15 @@ def _codes(
     return (*members, *indices)
 
 
+_ENDS = frozenset(("stop_loss", "trailing_stop", "take_profit", "max_holding"))
+
+
 def rule_in_words(words: Words) -> Rule | None:
     """Return the rule that the user's own words say whole, by the keyless reader; None if they do not."""
     request = words.read
     if request is None or words.waived:
+        return None
+    if words.may_end and _ENDS & request.plan.keys() - words.plan.to_json().keys():
         return None
     if (rule := whole_rule(words.text, request)) is None:
         return None
@@ -379,9 +392,11 @@ def _held(signal: pd.DataFrame) -> pd.DataFrame:
 def _mattered(apart: pd.DataFrame, held: pd.DataFrame, words: Language) -> str:
     rows = apart.any(axis=1)
     if not rows.any():
-        return say(words, zh="在这个区间里没有改变任何持仓", en="changed no position in this window")
+        return say(words, zh="在这个区间里没有改变信号", en="changed nothing in this window")
     session = pd.DatetimeIndex(rows.index)[int(rows.to_numpy().argmax())]
     symbol = str(apart.columns[int(apart.loc[session].to_numpy().argmax())])
     zh, en = ("持有", "held") if held[symbol].loc[session] else ("空仓", "out")
     day = f"{session:%Y-%m-%d} {symbol}"
-    return say(words, zh=f"首次起作用：{day}（有它{zh}）", en=f"first mattered on {day} ({en} with it)")
+    return say(
+        words, zh=f"首次改变信号：{day}（有它{zh}）", en=f"first changes the signal on {day} ({en} with it)"
+    )

@@ -63,14 +63,14 @@ def read_own(reading: Reading) -> Reading:
     read = words_in(sentence_text(state), source).read if own["said"] else None
     if read is not None:
         watch = [code for code in read.watch if code not in read.trade]
-        undone = [each.words for each in read.clauses if each.status == "not_done"]
-        undone += [each.words for each in read.open]
+        noted = [(each.words, each.status) for each in read.clauses if each.status != "default"]
+        noted += [(each.words, "not_done") for each in read.open]
         params |= {
             "watch": ",".join(watch),
             "required_indicators": list(read.fields),
             "plan": dict(read.plan),
             "clauses": [
-                ModelClause(quote=each, part="plan", status="not_done").model_dump() for each in undone
+                ModelClause(quote=words, part="plan", status=status).model_dump() for words, status in noted
             ],
         }
         params = with_plan(params, current_decider(reading.resources).executes)

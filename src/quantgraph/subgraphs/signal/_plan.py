@@ -9,7 +9,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from quantgraph._util.texts import language_of, say
-from quantgraph.broker import TradePlan
+from quantgraph.broker import TradePlan, plan_words
 from quantgraph.errors import BadOption
 from quantgraph.rules import in_words, read_condition
 from quantgraph.sentences.coverage import says_part
@@ -164,6 +164,10 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
     for clause in clauses:
         if clause["rule"]:
             clause["became"] = in_words(read_condition(clause["rule"]), language_of(clause["quote"]))
+        elif clause["plan"] and clause["status"] == "done" and not clause["became"]:
+            clause["became"] = "; ".join(
+                plan_words(executed_plan(clause["plan"], executes)[0], language_of(clause["quote"]))
+            )
     if "exit_on" in executes and any(each["rule"] for each in clauses):
         taken |= _exits_on(params, taken, clauses)
     made = {**params, "plan": taken, "clauses": clauses}

@@ -214,6 +214,9 @@ def read_symbols(reading: Reading) -> Reading:
         if any(code in waived or code in market.values() for code in codes):
             params[name] = ",".join(code for code in codes if code not in waived)
     symbols = symbols_of(params, fixed=params["ts_code"] if "ts_code" in reading.fixed else "")
+    series = [code for code in (rule.indices if rule else ()) if code not in symbols["index"]]
+    symbols["index"] += series  # such as QQQ, of which a source has levels
+    symbols["watch"] += [code for code in series if code not in symbols["watch"]]
     if symbols["watch"]:
         params["ts_code"] = ",".join(dict.fromkeys([*symbols["watch"], *symbols["trade"]]))
     return replace(reading, params=params, symbols=symbols)

@@ -38,7 +38,7 @@ _MARKET = re.compile(  # "大盘"
 _OTHER_MARKET = re.compile(r"\bthe\s+market\s+(?:cap|value|price|order|open|close\b)", re.IGNORECASE)
 _FUNDAMENTALS = re.compile(  # "市盈率"
     r"市盈|市净|市销|市值|股息|换手|量比|净资产|收益率|利润|营收|估值|基本面|\b(?:pe|pb|ps|roe|roa|eps|p/[ebs]|dividend|turnover|valuation|market\s+cap"
-    r"|earnings|revenue|profit|fundamental)",
+    r"|earnings|revenue|net profit|fundamental)",
     re.IGNORECASE,
 )
 _MAIN_INDICES = ("000001.SH", "000300.SH")

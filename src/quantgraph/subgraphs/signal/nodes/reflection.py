@@ -62,6 +62,7 @@ from quantgraph.subgraphs.signal._agents import (
     known_source,
     last_request_of,
     prompt_text,
+    rule_in,
     tool_context,
 )
 from quantgraph.subgraphs.signal._checks import (
@@ -292,7 +293,7 @@ def ask_model(reading: Reading) -> Reading | Question:
             misreadings = [each for each in read if each not in doubts]
         params = reply.user_intent.params.model_dump()
         if not misreadings:
-            noted = {**reading.noted, **doubts_noted(reading.state, doubts)}
+            noted = {**reading.noted, **doubts_noted(reading.state, params, doubts)}
             return replace(
                 reading,
                 noted=noted,
@@ -317,6 +318,9 @@ def _errors_of(
         return []
     params = reply.user_intent.params.model_dump() | dict(fixed)
     text, source = sentence_text(reading.state), reading.source
+    with suppress(BadOption):
+        if (rule := rule_in(params)) is not None:
+            params["watch"] = ",".join(filter(None, [params["watch"], *rule.watched, *rule.indices]))
     listed = {*source.symbols(), *source.names()}
     found = reading_errors(params, text, sessions=source.sessions(), names=names, listed=listed, fixed=fixed)
     if reply.task_type == "data_fetch" or not reading.resources.makes_signal:
