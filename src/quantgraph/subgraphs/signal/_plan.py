@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, Literal
 
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker import TradePlan, plan_words
@@ -197,6 +197,16 @@ def parts_in(clause: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, An
     return clause["plan"] or {
         name: part for name, part in plan.items() if says_part(clause["quote"], name, part)
     }
+
+
+def side_in_words(params: Mapping[str, Any], side: Literal["entry", "exit"]) -> str:
+    """A side of a rule that is free code in part, with the person's words in place of names.
+
+    >>> side_in_words({"entry": "up and calm", "clauses": [{"name": "up", "quote": "it rises"}]}, "entry")
+    'it rises and calm'
+    """
+    quotes = {each["name"]: each["quote"] for each in params.get("clauses", ())}
+    return re.sub(r"\w+", lambda found: quotes.get(found[0], found[0]), str(params.get(side, "")))
 
 
 def _not_done(quote: str) -> dict[str, Any]:

@@ -7,7 +7,6 @@ A checked request is plain JSON; the functions here also tell which data and sig
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -29,7 +28,7 @@ from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
 from quantgraph.subgraphs.signal._agents import rule_in
-from quantgraph.subgraphs.signal._plan import names_an_end
+from quantgraph.subgraphs.signal._plan import names_an_end, side_in_words
 from quantgraph.tools import read_window, split_codes
 
 
@@ -56,16 +55,6 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     clauses: Sequence[Mapping[str, Any]] = params.get("clauses", ())
     words = (clause["quote"] for clause in clauses if clause["status"] == "not_done")
     return [each for each in dict.fromkeys(words) if each not in waived]
-
-
-def _with_quotes(params: Mapping[str, Any], side: str) -> str:
-    """A side of a rule that is free code in part, with the person's words in place of names."""
-    text = str(params.get(side, ""))
-    for clause in params.get("clauses", ()):
-        if clause["name"]:
-            quote = clause["quote"].replace("\\", r"\\")
-            text = re.sub(rf"\b{re.escape(clause['name'])}\b", quote, text)
-    return text
 
 
 _ALWAYS = read_condition("close > 0")
@@ -106,8 +95,8 @@ def understand(
         **symbols,
         "windows": [[request["start"], request["end"]]],
         "rule": {
-            "entry": words[0] or _with_quotes(params, "entry") or params["strategy_desc"],
-            "exit": words[1] if rule else _with_quotes(params, "exit"),
+            "entry": words[0] or side_in_words(params, "entry") or params["strategy_desc"],
+            "exit": words[1] if rule else side_in_words(params, "exit"),
             "exit_is_default": bool(params.get("entry")) and not (params.get("exit") or names_an_end(plan)),
         },
         "plan": plan,
