@@ -104,7 +104,7 @@ def clause_errors(
     executes: Collection[str],
     read_again: ParsedRequest | None,
 ) -> list[Misreading]:
-    """Return where the clauses of a reading differ from the words that they quote, leaf by leaf.
+    """Return where the clauses of a reading differ from the words that they quote, number by number.
 
     What was waived, what a question was about already, and what a decider does not execute is none, nor is
     a reading that the keyless reader ``read_again`` in the same words.
@@ -129,23 +129,17 @@ def clause_errors(
             rest = rest.replace(each.quote, "…") if each.quote else rest
         words = [params["strategy_desc"], params["entry"], params["exit"], *params["required_indicators"]]
         clauses += [QuotedClause(quote=rest, became="; ".join(words))] if any(words) else []
-    combined = (params["entry"], params["exit"]) if _has_trees(params) else ("", "")
     faults = reading_faults(
-        text,
-        clauses,
-        *combined,
-        names=_named(params, names),
-        traded=symbols_of(params)["trade"],
-        before=before,
+        text, clauses, names=_named(params, names), traded=len(symbols_of(params)["trade"]), before=before
     )
     plan = params["plan"].items()  # beside the clauses
     settled = [*dialogue["waived"], *(each["question"] for each in dialogue["answers"])]
     found += [
         Misreading(
-            kind="plan" if each.kind == "plan" else "rule",
+            kind="rule",
             note=each.note,
             quote=each.quote,
-            certain=each.certain and not _is_earlier(each, lines),
+            certain=not _is_earlier(each, lines),
         )
         for each in faults
         if not _is_settled(each, lines, plain("\n".join(settled)), state)

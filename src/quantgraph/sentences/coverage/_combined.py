@@ -1,0 +1,36 @@
+"""The names of clauses, combined with and, or, not."""
+
+from __future__ import annotations
+
+import ast
+
+
+def or_terms(combined: str) -> list[str]:
+    """Return the terms of a combination that *or* joins.
+
+    >>> or_terms("not top or (weak and calm)"), or_terms("up and not quiet")
+    (['not top', 'weak and calm'], ['up and (not quiet)'])
+    """
+    tree = ast.parse(combined.strip(), mode="eval").body
+    is_or = isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.Or)
+    return [ast.unparse(each) for each in (tree.values if is_or else [tree])]  # type: ignore[attr-defined]
+
+
+def without_name(combined: str, name: str) -> str:
+    """Return a combination of clauses without one of them; empty if nothing is left.
+
+    >>> without_name("up and not quiet", "quiet"), without_name("a or (b and c)", "c"), without_name("up", "up")
+    ('up', 'a or b', '')
+    """
+
+    def rest(node: ast.expr) -> ast.expr | None:
+        if isinstance(node, ast.BoolOp):
+            kept = [each for each in map(rest, node.values) if each is not None]
+            return kept[0] if len(kept) == 1 else ast.BoolOp(node.op, kept) if kept else None
+        if isinstance(node, ast.UnaryOp):
+            inner = rest(node.operand)
+            return None if inner is None else ast.UnaryOp(node.op, inner)
+        return None if isinstance(node, ast.Name) and node.id == name else node
+
+    left = rest(ast.parse(combined.strip(), mode="eval").body) if combined else None
+    return "" if left is None else ast.unparse(left)
