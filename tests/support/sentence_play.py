@@ -43,7 +43,7 @@ class SentenceModel:
         *,
         readings: Sequence[Json],
         cells: Sequence[str] = (),
-        reviews: Sequence[Sequence[Json]] = ((),),
+        reviews: Sequence[Sequence[Json] | Json] = ((),),
         closing: str = "The code does what the clauses say.",
     ) -> None:
         self._readings, self._cells, self._reviews = map(_each, (readings, cells, reviews))
@@ -61,7 +61,8 @@ class SentenceModel:
             return self._code(messages[-1])
         if role == "question":
             return "What exactly is meant?"
-        reply = next(self._readings) if role == "reading" else {"issues_found": next(self._reviews)}
+        reply = next(self._readings) if role == "reading" else next(self._reviews)
+        reply = reply if isinstance(reply, dict) else {"issues_found": reply}
         return f"```json\n{json.dumps(reply, ensure_ascii=False)}\n```"
 
     def _code(self, last: AnyMessage) -> AIMessage | str:

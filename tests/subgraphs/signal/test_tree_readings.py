@@ -12,7 +12,7 @@ from sentence_play import SentenceModel, reading
 from quantgraph.broker.ledger import Ledger
 from quantgraph.graph import create_trading_graph
 from quantgraph.runtime import Resources
-from quantgraph.runtime.graph_state import request_of
+from quantgraph.runtime.graph_state import progress_of, request_of
 from quantgraph.state import DataState
 
 YEAR, SPAN = ("20250102", "20251031"), "，2025年1月2日到10月31日"
@@ -27,8 +27,8 @@ def condition(name, quote, rule, **more):
 def traded(shared_data, tmp_path):
     """``traded(text, codes, clauses, entry, exit)``: the state, the fills and the model of a run."""
 
-    def run(text, codes, *readings, on_clarify="fail", answers=()):
-        cast = SentenceModel(readings=readings, cells=["pass"])
+    def run(text, codes, *readings, on_clarify="fail", answers=(), seconds=((),)):
+        cast = SentenceModel(readings=readings, cells=["pass"], reviews=seconds)
         ledger = Ledger(tmp_path / "ledger.sqlite")
         graph = create_trading_graph(
             source=Path(shared_data, "ai-trader", "a_share"),
@@ -151,3 +151,57 @@ def test_a_second_reading_that_trades_otherwise_is_one_question_with_the_first_d
     assert "收盘价上穿20日均线买入" in question["question"]
     assert "2025-" in question["question"]
     assert "review" not in cast.asked
+
+
+LIMIT = "昨天涨停、今天没封住但收高就买"
+OPENED = condition("opened", LIMIT, "was(limit_up()) and not limit_up() and close > ago(close)")
+THREE = {"quote": "拿3天", "plan": {"max_holding": 3}}
+LIMITS = read("600150.SH", OPENED, THREE, entry="opened", exit="")
+SAME = {"entry": "close > ago(close) and was(limit_up()) and not limit_up()", "plan": {"max_holding": 3}}
+
+
+def test_a_second_reading_that_trades_the_same_needs_no_question_and_two_calls(traded):
+    state, fills, cast = traded(f"600150.SH {LIMIT}，拿3天", "600150.SH", LIMITS, seconds=[SAME])
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert len(fills)
+    assert [len(each) for each in cast.asked.values()] == [1, 1]
+    assert "limit_up" not in cast.asked["review"][0].split("</validate>")[0], "it sees the words alone"
+
+
+@pytest.mark.parametrize(
+    ("second", "says"),
+    [
+        ({**SAME, "entry": "limit_up()"}, "2025-"),
+        ({**SAME, "plan": {"max_holding": 5}}, "max_holding 一种读法是 3，另一种是 5"),
+        ({"entry": SAME["entry"]}, "max_holding 一种读法是 3，另一种是 -"),
+    ],
+)
+def test_a_second_reading_that_trades_otherwise_is_asked_about_before_anything_is_traded(
+    traded, second, says
+):
+    state, fills, cast = traded(f"600150.SH {LIMIT}，拿3天", "600150.SH", LIMITS, seconds=[second])
+    assert (state["ended_because"], fills) == ("meaning_failed", None)
+    assert says in state["error_messages"][-1]
+    assert len(cast.asked["reading"]) == 1
+
+
+def test_the_person_takes_one_of_two_readings(traded):
+    wrong = condition("opened", LIMIT, "limit_up()")
+    first = read("600150.SH", wrong, THREE, entry="opened", exit="")
+    other = traded(
+        f"600150.SH {LIMIT}，拿3天", "600150.SH", first, LIMITS, on_clarify="ask", seconds=[SAME],
+        answers=["2"],
+    )  # fmt: skip
+    state, fills, cast = other
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert [len(cast.asked[role]) for role in ("reading", "review")] == [2, 2]
+    assert "按另一种读法：" in cast.asked["reading"][1]
+    assert len(fills)
+
+
+def test_a_second_reading_that_is_none_is_said_to_be_none(traded):
+    none = {"entry": "surge(close, 3)"}
+    state, _, cast = traded(f"600150.SH {LIMIT}，拿3天", "600150.SH", LIMITS, seconds=[none])
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert "no_review" in [each["code"] for each in progress_of(state)["validation"]["issues_found"]]
+    assert "surge" in cast.asked["review"][1]

@@ -1,7 +1,4 @@
-"""Compare a signal with the rule that the sentence stated, under each reading of it.
-
-``Said`` is that rule, ``Reading`` one of the ways in which its words can be meant; positions are compared.
-"""
+"""Compare the positions of a signal with those of a rule that the same words say."""
 
 from __future__ import annotations
 

@@ -58,11 +58,13 @@ def compare_positions(
     first: pd.Timestamp | None = None,
     state: bool = False,
     lookback: int = 0,
+    ends: bool = False,
 ) -> Difference | None:
     """Return where a signal holds other positions than the words' signal; None if it holds the same.
 
     NaN in ``close`` is a session without trading, which is not compared. For ``lookback`` sessions after a
-    suspension the signal may be blind. With ``state`` one that waits for a state that holds differs.
+    suspension the signal may be blind. With ``state`` one that waits for a state that holds differs. With
+    ``ends`` a plan ends positions, so each new 1 counts, also one of what the signal holds.
     """
     close, words = (each.reindex(index=signal.index, columns=signal.columns) for each in (close, words))
     traded = close.notna().to_numpy()
@@ -70,7 +72,13 @@ def compare_positions(
     differs = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state)
     differs &= traded & _from(signal, first)[:, None]
     differs = _without_excused(differs, _settling(traded, lookback) & ~_speaks(code, traded), traded)
+    if ends and not differs.any():
+        differs = (_new_buys(signal) ^ _new_buys(words)) & _from(signal, first)[:, None]
     return _difference(signal, traded, differs) if differs.any() else None
+
+
+def _new_buys(signal: pd.DataFrame) -> Bools:
+    return np.asarray((signal == 1) & ~(signal.shift(1) == 1))
 
 
 def _from(frame: pd.DataFrame, first: pd.Timestamp | None) -> Bools:

@@ -22,6 +22,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.audit.causality import rehearsal_panel
 from quantgraph.broker import Decider, TradePlan
 from quantgraph.data import AsOfSource, FrameSource, MarketDataSource, commit_source
+from quantgraph.errors import BadOption
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.recording import unrecorded_source
@@ -36,8 +37,14 @@ from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
-PromptName = Literal["reflection", "signal_generate", "validation"]
-_VERSIONS: Mapping[PromptName, int] = {"reflection": 2, "signal_generate": 1, "validation": 1}
+PromptName = Literal["reflection", "signal_generate", "validation", "second", "language"]
+_VERSIONS: Mapping[PromptName, int] = {
+    "reflection": 2,
+    "signal_generate": 1,
+    "validation": 1,
+    "second": 1,
+    "language": 1,
+}
 
 _FOLDER = Path(__file__).resolve().parent / "prompts"
 
@@ -309,6 +316,30 @@ class ReviewReply(BaseModel):
     issues_found: list[Issue] = Field(default_factory=list)
 
 
+@with_docstring
+class SecondReading(BaseModel):
+    """The rule and the plan, as another reader of the same words has them."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    entry: str = ""
+    exit: str = ""
+    plan: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def rule(self) -> Rule | None:
+        """Its rule; None if there is none in the language."""
+        return Rule.read(self.entry, self.exit or None) if self.entry else None
+
+    @model_validator(mode="after")
+    def _is_of_the_language(self) -> Self:
+        try:
+            _ = self.rule
+        except BadOption as error:
+            raise ValueError(error.message) from None
+        return self
+
+
 @cache
 def prompt_text(name: PromptName, language: str) -> str:
     """Return the prompt of a node in the user's language, with its placeholders.
@@ -317,6 +348,8 @@ def prompt_text(name: PromptName, language: str) -> str:
     """
     ending = f"_v{_VERSIONS[name]}{'_zh' if language == 'zh' else ''}.txt"
     text = (_FOLDER / f"{name}{ending}").read_text(encoding="utf-8")
+    if "{language}" in text:
+        text = text.replace("{language}", prompt_text("language", language).rstrip())
     return text.replace("{rule_language}", language_of_rules())
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
@@ -19,10 +19,18 @@ from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import compare_positions, difference_finding
 from quantgraph.broker import TradePlan
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import BadWindow, UnknownField, UnknownSymbol
+from quantgraph.errors import (
+    BadWindow,
+    ModelOutputInvalid,
+    NoProgress,
+    QuantGraphError,
+    UnknownField,
+    UnknownSymbol,
+)
+from quantgraph.llm.messages import ask_json
 from quantgraph.market import session_of
 from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, rule_of_cells
-from quantgraph.runtime import OpenResources
+from quantgraph.runtime import Agent, OpenResources, agent_question, check_finished
 from quantgraph.runtime.endings import language, messages_by_request
 from quantgraph.runtime.graph_state import Understanding, dialogue_of, request_of, strategy_of
 from quantgraph.sentences import ParsedRequest, RequestContext, Watched, read_request, write_code
@@ -36,8 +44,19 @@ from quantgraph.sentences.coverage import (
 from quantgraph.sentences.phrases import changed_request, with_answers
 from quantgraph.sentences.phrases import rule_in as whole_rule
 from quantgraph.state import BaseView
-from quantgraph.subgraphs.signal._agents import as_of, current_ref, known_source, rule_in
+from quantgraph.subgraphs.signal._agents import (
+    SecondReading,
+    as_of,
+    build_agent,
+    current_decider,
+    current_ref,
+    known_source,
+    prompt_text,
+    rule_in,
+    tool_context,
+)
 from quantgraph.subgraphs.signal._checks import AS_READ
+from quantgraph.subgraphs.signal._plan import executed_plan
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import request_symbols, rule_of_trees
@@ -146,7 +165,7 @@ def _codes(
     return (*members, *indices)
 
 
-_ENDS = frozenset(("stop_loss", "trailing_stop", "take_profit", "max_holding"))
+ENDS = frozenset(("stop_loss", "trailing_stop", "take_profit", "max_holding"))
 
 
 def rule_in_words(words: Words) -> Rule | None:
@@ -154,7 +173,7 @@ def rule_in_words(words: Words) -> Rule | None:
     request = words.read
     if request is None or words.waived:
         return None
-    if words.may_end and _ENDS & request.plan.keys() - words.plan.to_json().keys():
+    if words.may_end and ENDS & request.plan.keys() - words.plan.to_json().keys():
         return None
     if (rule := whole_rule(words.text, request)) is None:
         return None
@@ -195,23 +214,113 @@ def hold_against_words(
         return HeldSignal(findings=overlap, not_compared=_not_read(words))
     if own == meant:
         return HeldSignal(findings=overlap)
-    data, close = RuleEvaluator(view, list(signal.columns)), view["ohlcv"]["close"].loc[signal.index[0] :]
-    try:  # free code may be of prices as traded
-        expected = [data.signal(meant)]
-        if own is None:
-            expected.append(RuleEvaluator(_AsTraded(view), list(signal.columns)).signal(meant))
+    try:
+        found = signal_differs(own, meant, signal, view, first)
     except (UnknownField, UnknownSymbol) as error:  # its code does not read it, or has failed
         missing = Note(zh=f"规则读的数据不在：{error.message}", en=error.message)
         return HeldSignal(findings=overlap, not_compared=missing)
+    return HeldSignal(findings=(*found, *overlap))
+
+
+def signal_differs(
+    own: Rule | None,
+    meant: Rule,
+    signal: pd.DataFrame,
+    view: BaseView,
+    first: pd.Timestamp | None,
+    *,
+    ends: bool = False,
+) -> list[Finding]:
+    """The finding of the first session on which a signal of its ``own`` rule, or of code, differs.
+
+    With ``ends`` the plan ends positions, so each new buy counts, also one of what the signal holds.
+    """
+    data, close = RuleEvaluator(view, list(signal.columns)), view["ohlcv"]["close"].loc[signal.index[0] :]
+    expected = [data.signal(meant)]
+    if own is None:  # free code may be of prices as traded
+        expected.append(RuleEvaluator(_AsTraded(view), list(signal.columns)).signal(meant))
     is_state = not any(each.startswith("cross") for each in re.findall(r"\w+", expression(meant.entry)))
-    options: Any = {"first": first, "state": is_state, "lookback": meant.lookback + 1}
+    options: Any = {"first": first, "state": is_state, "lookback": meant.lookback + 1, "ends": ends}
     ways = [compare_positions(signal, each.loc[signal.index[0] :], close, **options) for each in expected]
     found = None if None in ways else ways[0]
     if found is None:
-        return HeldSignal(findings=overlap)
+        return []
     shown = _values_at(data, meant, found.session, found.symbol)
     sides = [Note(zh=_told(each, "zh"), en=_told(each, "en")) for each in (own, meant)]
-    return HeldSignal(findings=(difference_finding(found, *sides, values=shown), *overlap))
+    return [difference_finding(found, *sides, values=shown)]
+
+
+def read_again(
+    report: Report, state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, ref: str
+) -> list[Finding]:
+    """Return where a second reading of the words, by a call that does not see the first, trades otherwise."""
+    clauses = (request_of(state)["understanding"] or {"clauses": []})["clauses"]
+    assumed = [each["became"] or each["words"] for each in clauses if each["status"] == "default"]
+    facts = {"sentence": user_words(state, known_source(state, resources))[0], "assumed": assumed}
+    question = agent_question(prompt_text("second", language(state)).format(), "validate", facts)
+    try:
+        agent = agent or build_agent("validation", resources)
+        invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
+        second = ask_json(invoke, question, SecondReading, check=check_finished)
+    except (ModelOutputInvalid, NoProgress) as error:
+        return [unused_review(error)]
+    return _readings_differ(state, resources, ref, second, report.summary["evaluated_from"])
+
+
+def unused_review(error: QuantGraphError) -> Finding:
+    """Return the finding of a review that is none."""
+    message = f"the model's review was not used: {error.message}"
+    return Finding(severity="info", code="no_review", message=message)
+
+
+def _readings_differ(
+    state: SignalSubgraphState, resources: OpenResources, ref: str, second: SecondReading, first: str
+) -> list[Finding]:
+    """Return where a second reading of the same words trades otherwise: by its positions, or by its plan."""
+    strategy, moment = strategy_of(state), as_of(state, resources)
+    plan = (request_of(state)["understanding"] or {"plan": {}})["plan"]
+    made, meant = rule_of_trees(request_of(state)["checked"]["trees"]), second.rule
+    if meant is None:
+        return [_NO_RULE]
+    found = plans_differ(plan, executed_plan(second.plan, current_decider(resources).executes)[0])
+    if meant != made:
+        signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
+        view = resources.store.view(moment, strategy["data_ref"])
+        ends, words = bool(ENDS & plan.keys()), language(state)
+        told = say(words, zh="按另一种读法：", en="as in the other reading: ") + _told(meant, words)
+        try:
+            differs = signal_differs(made, meant, signal, view, session_of(first), ends=ends)
+            found = [*(replace(each, detail=told) for each in differs), *found]
+        except (UnknownField, UnknownSymbol) as error:
+            found.append(_other_reading(error.message, error.message))
+    return found or [_SAME]
+
+
+def plans_differ(plan: Mapping[str, Any], other: Mapping[str, Any]) -> list[Finding]:
+    """Return the parts of a trade plan that another one has otherwise."""
+    found, both = [], plan.keys() & other.keys()
+    for name in sorted(both | (plan.keys() | other.keys()) - _LOOSE):
+        here, there = (each.get(name, "-") for each in (plan, other))
+        if here != there:
+            en = f"{name} is {here} in one reading of the words and {there} in another"
+            found.append(_other_reading(f"{name} 一种读法是 {here}，另一种是 {there}", en))
+    return found
+
+
+_LOOSE = frozenset(("max_positions", "size", "rank", "cash", "benchmark", "reentry", "rebalance"))
+"""Parts of a plan of which one reading may have what another takes for granted."""
+
+
+def _said_again(code: str, zh: str, en: str) -> Finding:
+    return Finding(severity="info", code=code, message=f"A second reading of the words {en}.", zh=zh)
+
+
+_NO_RULE = _said_again("no_review", "同样的话再读一遍，没有读出规则。", "has no rule")
+_SAME = _said_again("second_reading", "同样的话再读一遍，交易相同。", "trades the same")
+
+
+def _other_reading(zh: str, en: str) -> Finding:
+    return Finding(severity="warning", code="meaning_differs", message=f"{en}.", zh=f"{zh}。")
 
 
 class _AsTraded(dict[str, Mapping[str, pd.DataFrame]]):

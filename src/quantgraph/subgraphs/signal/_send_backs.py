@@ -82,6 +82,11 @@ def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources
     line = issue_text(fault, words)
     if not _can_ask(state, resources):
         return failed_update(state, fault)
+    if request_of(state)["checked"].get("trees"):
+        zh, en = "同样的话有两种读法，交易不同。", "The words have two readings that trade otherwise. "
+        other = [fault["detail"]] if fault.get("detail") else []
+        options = say(words, zh="按现在读到的做|停止", en="go on as it is read|stop").split("|")
+        return _question_about_code(state, say(words, zh=zh, en=en) + line, [options[0], *other, options[1]])
     stayed = say(words, zh="改过之后仍然如此。", en="It stayed so after it was sent back. ")
     go_on = say(words, zh="要按代码现在的做法继续吗？", en="Go on as the code does?")
     reason = f"{line}\n" + ("" if request_of(state)["own"] else stayed) + go_on

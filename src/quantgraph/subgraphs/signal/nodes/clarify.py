@@ -302,7 +302,7 @@ def _fault_update(
 
     Code of the caller's has none: other words stop it.
     """
-    go_on, stop = task["options"]
+    go_on, *_, stop = task["options"]
     fault, agrees = open_fault(progress_of(state)["validation"]), _agrees(text, go_on)
     unheard = request_of(state)["own"] is not None and not agrees
     if fault is not None and (text == stop or is_refusal(text) or unheard):

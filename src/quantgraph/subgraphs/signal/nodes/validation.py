@@ -44,6 +44,8 @@ from quantgraph.subgraphs.signal._agents import (
 from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
+    read_again,
+    unused_review,
     user_words,
     with_what_mattered,
 )
@@ -107,7 +109,9 @@ def _validate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
             return sent_back
         try:
             if _wants_review(resources, target, report):
-                report = report.with_findings(*_review(state, resources, agent, target, signal_ref))
+                by_trees = target == "signal" and bool(request_of(state)["checked"].get("trees"))
+                look = partial(read_again, report) if by_trees else partial(_review, target)
+                report = report.with_findings(*look(state, resources, agent, signal_ref))
         except MODEL_ERRORS as error:
             return {"validation": report.as_json(), **end_update(state, "model_unavailable", error)}
         except BudgetExceeded as error:
@@ -254,7 +258,7 @@ def _calendar(symbols: tuple[str, ...], first: pd.Timestamp, last: pd.Timestamp)
 
 
 def _review(
-    state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, target: Target, ref: str
+    target: Target, state: SignalSubgraphState, resources: OpenResources, agent: Agent | None, ref: str
 ) -> list[Finding]:
     """Return a model's additional findings; an unreadable review is a finding of its own, as ``info``.
 
@@ -280,11 +284,7 @@ def _review(
             invoke, agent_question(prompt, "validate", facts), ReviewReply, check=check_finished
         )
     except (ModelOutputInvalid, NoProgress) as error:
-        return [
-            Finding(
-                severity="info", code="no_review", message=f"the model's review was not used: {error.message}"
-            )
-        ]
+        return [unused_review(error)]
     shown = read_json(prompt, ReviewReply).issues_found  # small models repeat the prompt's example
     issues = [issue for issue in review.issues_found if issue not in shown]
     if target == "data":
