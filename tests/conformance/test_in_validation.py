@@ -9,8 +9,8 @@ def test_no_review_stops_a_sound_signal(misbehaving, staged):
     assert staged(ROLE, misbehaving, ask=False)["ended_because"] == "done"
 
 
-def test_errors_without_a_cell_that_shows_them_are_warnings(staged):
+def test_a_reply_that_is_no_rule_is_no_second_reading(staged):
     state = staged(ROLE, "never_content", ask=True)
     assert state["ended_because"] == "done"
     issues = state["quantgraph"]["progress"]["validation"]["issues_found"]
-    assert [each["severity"] for each in issues if each["code"] == "meaning_doubt"] == ["warning"]
+    assert [each["severity"] for each in issues if each["code"] == "no_review"] == ["info"]
