@@ -353,10 +353,10 @@ def prompt_text(name: PromptName, language: str) -> str:
     return text.replace("{rule_language}", language_of_rules())
 
 
-def build_agent(role: Role, resources: OpenResources) -> Agent:
+def build_agent(role: Role, resources: OpenResources, *, with_tools: bool = True) -> Agent:
     """Build the agent of a node: its model and its tools."""
     model = role_model(role, model=resources.model, settings=resources.settings)
-    return create_node_agent(role, model, [*tools_of(role).values()])
+    return create_node_agent(role, model, [*tools_of(role).values()] if with_tools else [])
 
 
 def build_clarify_model(resources: OpenResources) -> BaseChatModel:

@@ -259,7 +259,7 @@ def read_again(
     facts = {"sentence": user_words(state, known_source(state, resources))[0], "assumed": assumed}
     question = agent_question(prompt_text("second", language(state)).format(), "validate", facts)
     try:
-        agent = agent or build_agent("validation", resources)
+        agent = agent or build_agent("validation", resources, with_tools=False)
         invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
         second = ask_json(invoke, question, SecondReading, check=check_finished)
     except (ModelOutputInvalid, NoProgress) as error:
