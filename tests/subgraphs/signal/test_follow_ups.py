@@ -17,7 +17,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.llm.messages import _json as tags
 from quantgraph.runtime import Resources
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import map_to_main_state, map_to_subgraph_state
+from quantgraph.subgraphs.signal import map_to_main_state, map_to_subgraph_state, understanding_lines
 from quantgraph.subgraphs.signal._agents import ModelClause, as_params
 
 pytestmark = pytest.mark.proof
@@ -282,3 +282,19 @@ def test_every_request_of_a_conversation_carries_what_its_graph_would_read(store
         kept = carried(graph.invoke({"messages": [("user", sentence)]}))
         assert as_params(kept["last_request"]) == kept["last_request"]
         assert kept == json.loads(json.dumps(kept))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("换成000343.SZ", ["原来 交易：000341.SZ", "现在 交易：000343.SZ"]),
+        ("2024年", ["原来 区间：20250101 - 20250630", "现在 区间：20240101 - 20241231"]),
+        ("加上8%止损", ["原来 无", "现在 计划：止损 8%"]),
+        ("000342.SZ，RSI(14)低于30买入，高于70卖出，2024年", []),
+    ],
+)
+def test_a_correction_is_shown_as_two_lines(text, lines):
+    state = say(host_of(All, signal_graph(DataState())), FIRST, text)
+    understood = state["quantgraph"]["request"]["understanding"]
+    assert understood.get("changed", []) == lines
+    assert understanding_lines(understood, "zh")[: len(lines)] == lines

@@ -145,6 +145,8 @@ class Understanding(TypedDict):
     plan: dict[str, Any]
     """Stops, sizes, holding time."""
     clauses: list[Clause]
+    changed: NotRequired[list[str]]
+    """What a message changes in the request before it, as two lines: before, now."""
 
 
 class Attempt(TypedDict):

@@ -38,7 +38,7 @@ from quantgraph.subgraphs.signal._agents import ReflectionReply, rule_in
 from quantgraph.subgraphs.signal._plan import executed_plan, parts_in
 from quantgraph.subgraphs.signal._updates import is_default, is_waiver, question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import symbols_of
+from quantgraph.subgraphs.signal.understanding import Symbols, symbols_of, understand, understanding_lines
 from quantgraph.tools import split_codes
 
 _TOLERANCE = pd.Timedelta(days=7)
@@ -118,8 +118,7 @@ def clause_errors(
         clauses = [_quoted(each) for each in params["clauses"]]
     except BadOption as error:
         return [Misreading(kind="rule", note=Note(zh=error.message, en=error.message))]
-    found = [*_unplanned(params, executes)]
-    found += _combined(params)
+    found = [*_unplanned(params, executes), *_combined(params)]
     dialogue, lines = dialogue_of(state), own_lines(state)
     last, text = dialogue["last_request"].get("clauses", ()), "\n".join(lines)
     before = "\n".join(each["quote"] for each in last)
@@ -135,12 +134,7 @@ def clause_errors(
     plan = params["plan"].items()  # beside the clauses
     settled = [*dialogue["waived"], *(each["question"] for each in dialogue["answers"])]
     found += [
-        Misreading(
-            kind="rule",
-            note=each.note,
-            quote=each.quote,
-            certain=not _is_earlier(each, lines),
-        )
+        Misreading(kind="rule", note=each.note, quote=each.quote, certain=not _is_earlier(each, lines))
         for each in faults
         if not _is_settled(each, lines, plain("\n".join(settled)), state)
         and not (each.kind == "unquoted" and any(says_part(each.quote, *part) for part in plan))
@@ -154,10 +148,8 @@ def _broken(params: Mapping[str, Any]) -> Iterator[Misreading]:
         try:
             read_condition(clause["rule"], clause["name"] or "rule")
         except BadOption as error:
-            note = Note(
-                zh=f"「{clause['quote']}」：{error.message}", en=f"“{clause['quote']}”: {error.message}"
-            )
-            yield Misreading(kind="rule", note=note, quote=clause["quote"])
+            zh, en = f"「{clause['quote']}」：{error.message}", f"“{clause['quote']}”: {error.message}"
+            yield Misreading(kind="rule", note=Note(zh=zh, en=en), quote=clause["quote"])
 
 
 def _same_rule(rule: Rule, params: Mapping[str, Any], again: ParsedRequest) -> bool:
@@ -189,10 +181,6 @@ def _unplanned(params: Mapping[str, Any], executes: Collection[str]) -> Iterator
     for quote in (each for each, parts in said.items() if not parts):
         note = Note(zh=f"plan：没有什么执行「{quote}」", en=f"plan: nothing carries out “{quote}”")
         yield Misreading(kind="plan", note=note, quote=quote, certain=False)
-
-
-def _has_trees(params: Mapping[str, Any]) -> bool:
-    return any(each["rule"] for each in params["clauses"])
 
 
 def _named(params: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, str]:
@@ -230,6 +218,26 @@ def _left_behind(
     gone = [each["quote"] for each in before if each["quote"] not in quotes and each["part"] not in new]
     notes = (Note(zh=f"「{each}」：上次有，这次没有", en=f"“{each}”: said before, and gone") for each in gone)
     return [Misreading(kind="rule", quote=each, note=note) for each, note in zip(gone, notes, strict=True)]
+
+
+def lines_of(params: Mapping[str, Any], symbols: Symbols, words: Language) -> list[str]:
+    """Return a reading in lines, before code has checked it."""
+    span = {"start": params["start_date"], "end": params["end_date"]}
+    return understanding_lines(understand(params, span, symbols, []), words)
+
+
+def changed_lines(state: SignalSubgraphState, params: Mapping[str, Any]) -> list[str]:
+    """Return what a message makes of the request before it, in two lines; none for another request."""
+    last, words = dialogue_of(state)["last_request"], language(state)
+    if not last.get("strategy_desc"):
+        return []
+    before, now = (lines_of(each, symbols_of(each), words) for each in (last, params))
+    gone, new = ([each for each in before if each not in now], [each for each in now if each not in before])
+    if gone == new or len(gone) == len(before):
+        return []
+    nothing = say(words, zh="无", en="nothing")
+    labels = say(words, zh="原来|现在", en="before|now").split("|")
+    return [f"{label} {' | '.join(each) or nothing}" for label, each in zip(labels, (gone, new), strict=True)]
 
 
 def _is_settled(fault: ReadingFault, lines: Sequence[str], settled: str, state: SignalSubgraphState) -> bool:

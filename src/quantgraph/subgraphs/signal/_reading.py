@@ -33,7 +33,13 @@ from quantgraph.subgraphs.signal._agents import (
     local_source,
     rule_in,
 )
-from quantgraph.subgraphs.signal._checks import names_no_dates, names_one_day, unparsed
+from quantgraph.subgraphs.signal._checks import (
+    changed_lines,
+    lines_of,
+    names_no_dates,
+    names_one_day,
+    unparsed,
+)
 from quantgraph.subgraphs.signal._needs import (
     check_fields,
     check_known_fields,
@@ -444,6 +450,8 @@ def understand_data(reading: Reading) -> Reading:
 
 
 def _with_understanding(reading: Reading, understanding: Understanding) -> Reading:
+    if changed := changed_lines(reading.state, reading.params):
+        understanding["changed"] = changed
     emit_reading(understanding_lines(understanding, language(reading.state)))
     return replace(reading, understanding=understanding)
 
@@ -527,9 +535,7 @@ def _also_open(reading: Reading, task: Mapping[str, Any]) -> tuple[list[str], li
 
 
 def _understood_so_far(reading: Reading) -> list[str]:
-    params = reading.params
-    span = {"start": params["start_date"], "end": params["end_date"]}
-    lines = understanding_lines(understand(params, span, reading.symbols, []), language(reading.state))
+    lines = lines_of(reading.params, reading.symbols, language(reading.state))
     return [line for line in lines if not line.rstrip(" -").endswith((":", "："))]
 
 

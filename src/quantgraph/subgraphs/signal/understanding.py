@@ -92,7 +92,9 @@ def understand(
     clauses += [{"words": "", "became": answer, "status": "default"} for answer in assumptions]
     clauses += [{"words": words, "became": "", "status": "unparsed"} for words in unparsed]
     return {
-        **symbols,
+        "watch": symbols["watch"],
+        "trade": symbols["trade"],
+        "index": symbols["index"],
         "windows": [[request["start"], request["end"]]],
         "rule": {
             "entry": words[0] or side_in_words(params, "entry") or params["strategy_desc"],
@@ -128,32 +130,27 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
     def words(zh: str, en: str) -> str:
         return say(language, zh=zh, en=en)
 
-    colon, comma = words("：", ": "), words("、", ", ")
-    lines = []
+    colon, comma, clauses = words("：", ": "), words("、", ", "), understanding["clauses"]
+    lines = [*understanding.get("changed", ())]
     if understanding["watch"]:
         own = words("（指数本身）", " (the index itself)")
         watched = [code + (own if code in understanding["index"] else "") for code in understanding["watch"]]
         lines.append(words("观察", "watched") + colon + comma.join(watched))
     lines.append(words("交易", "traded") + colon + comma.join(understanding["trade"]))
-    spans = [f"{start} - {end}" for start, end in understanding["windows"]]
-    lines.append(words("区间", "window") + colon + comma.join(spans))
+    lines.append(words("区间", "window") + colon + comma.join(map(" - ".join, understanding["windows"])))
     if rule := _rule_text(understanding["rule"], words):
         lines.append(words("规则", "rule") + colon + rule)
     if understanding["plan"]:
-        planned = plan_words(understanding["plan"], language)
-        lines.append(words("计划", "plan") + colon + comma.join(planned))
+        lines.append(words("计划", "plan") + colon + comma.join(plan_words(understanding["plan"], language)))
     for status, label in (
         ("default", words("默认", "default")),
         ("not_done", words("不执行", "not done")),
         ("unparsed", words("未解读", "not read")),
     ):
-        for clause in (each for each in understanding["clauses"] if each["status"] == status):
+        for clause in (each for each in clauses if each["status"] == status):
             parts = [each for each in (clause["words"], clause["became"]) if each not in _SAID]
             lines.append(label + colon + " → ".join(parts))
-    lines += [
-        f"「{each['words']}」{each['mattered']}" for each in understanding["clauses"] if each.get("mattered")
-    ]
-    return lines
+    return lines + [f"「{each['words']}」{each['mattered']}" for each in clauses if each.get("mattered")]
 
 
 _SAID = ("", "不执行", "not done")  # by the label of the line
