@@ -104,6 +104,9 @@ def test_a_signal_sells_in_any_session_while_entries_wait_for_monday():
     # a later 1 buys on the trade day; one before the -1 does not
     assert trades(signal | {"04-03": 1}, **every) == ["04-01 buy", "04-03 sell", "04-08 buy"]
     assert trades({"03-27": 1, "03-28": -1}, **every) == []
+    # by the last row alone what was a 1 before is none
+    assert trades({"03-27": 1, "03-28": 0}, **week) == ["04-01 buy"]
+    assert trades({"03-27": 1, "03-28": 0}, **week, entry_row="last") == []
     # the -1 of the week before the entry is not one of this position
     assert trades({"03-26": -1, "03-27": 1, "03-28": 0}, **every) == ["04-01 buy"]
 
@@ -169,7 +172,14 @@ def test_a_run_that_stopped_between_a_sale_and_the_end_of_its_cooldown_goes_on(t
 
 
 @pytest.mark.parametrize(
-    "values", [{"exit_on": "every"}, {"no_entry_on": {"months": [1]}}, {"cooldown": 1}, {"min_holding": 2}]
+    "values",
+    [
+        {"exit_on": "every"},
+        {"no_entry_on": {"months": [1]}},
+        {"cooldown": 1},
+        {"min_holding": 2},
+        {"entry_row": "last"},
+    ],
 )
 def test_they_are_traded_order_by_order_survive_json_and_have_words(values):
     plan = TradePlan(**values)
@@ -201,6 +211,7 @@ def test_days_without_purchases_are_sorted_and_in_words():
     ("values", "message"),
     [
         ({"exit_on": "always"}, "exit_on='always'; must be trade_on, every"),
+        ({"entry_row": "first"}, "entry_row='first'; must be any, last"),
         ({"no_entry_on": [5]}, r'must be \{"weekdays": \[5\], '),
         ({"no_entry_on": {}}, r'must be \{"weekdays": \[5\], '),
         ({"no_entry_on": {"weekday": [5]}}, "did you mean weekdays"),

@@ -218,7 +218,8 @@ class PlanAccount:
         rows = range(0 if before is None else before, at)
         found = []
         for symbol in self.symbols:
-            said = [self.signal[row][symbol] for row in rows if self.signal[row].get(symbol) in (1, -1)]
+            seen = rows[-1:] if self.plan.get("entry_row") == "last" else rows
+            said = [self.signal[row][symbol] for row in seen if self.signal[row].get(symbol) in (1, -1)]
             if not said or said[-1] != 1 or symbol in self.morning:
                 continue
             if at - self.sold.get(symbol, -1_000) <= self.plan.get("cooldown", 0):

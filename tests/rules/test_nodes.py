@@ -8,7 +8,7 @@ import talib
 from plain_prices import own
 from tests.rules.conftest import commit_of
 
-from quantgraph.rules import ROWS, RuleEvaluator, make, read_condition
+from quantgraph.rules import ROWS, RuleEvaluator, make, published, read_condition
 from quantgraph.rules._tree import Node, lookback
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Degrees of freedom:RuntimeWarning")
@@ -211,7 +211,6 @@ PLAIN = {
     "weekday()": dates(lambda day: day.isoweekday()),
     "month()": dates(lambda day: day.month),
     "day()": dates(lambda day: day.day),
-    'nth("month")': nth_in_month,
 }
 """By expression: the same of the price files, without the product."""
 BY_VOLUME = {"mfi", "obv"}
@@ -247,7 +246,7 @@ def nasdaq_data(nasdaq_100):
 
 
 def test_each_row_is_compared():
-    named = {text.partition("(")[0] for text in PLAIN} | BY_VOLUME | {"limit_up", "limit_down", "left"}
+    named = {text.partition("(")[0] for text in PLAIN} | BY_VOLUME | {"limit_up", "limit_down", "nth", "left"}
     assert named == {row.name for row in ROWS.values() if row.formula}
 
 
@@ -255,6 +254,17 @@ def test_each_row_is_compared():
 def test_a_node_is_plain_pandas_on_mainland_prices(sse_data, text):
     ours, theirs = compared(sse_data, plain_prices.a_share(), text)
     pd.testing.assert_frame_equal(ours, theirs, rtol=1e-7, atol=1e-9, check_freq=False, check_names=False)
+
+
+def test_places_in_a_month_are_those_of_the_exchanges_calendar(sse_50, nasdaq_100):
+    """The files begin on 2025-01-02 and on 2025-06-10, the first and the seventh session of a month."""
+    for store, bars, first in ((sse_50, plain_prices.a_share(), 1), (nasdaq_100, plain_prices.nasdaq(), 7)):
+        found = published(store, store.head, ["nth_in_month", "left_in_month"])["indicators"]
+        nth, left = (found[f"{kind}_in_month"].iloc[:, 0] for kind in ("nth", "left"))
+        counted = nth_in_month(bars).max(axis=1)
+        assert nth.iloc[0] == first
+        assert (nth - counted).dropna().eq(0).all()
+        assert ((left == 0) == (nth.shift(-1) == 1)).iloc[:-1].all()
 
 
 @pytest.mark.parametrize("text", PLAIN)
@@ -289,6 +299,6 @@ def test_a_close_at_its_limit_is_so_by_the_exchanges_limits_of_the_day():
 def test_a_lookback_is_where_a_node_begins_to_be_known(nasdaq_data):
     for text in PLAIN:
         node = node_of(text)
-        if node.name not in {"since", "first_after", "value_when", "nth", "correlation", "adx"}:
+        if node.name not in {"since", "first_after", "value_when", "correlation", "adx"}:
             known = nasdaq_data.value(node)["AAPL"].notna().to_numpy()
             assert int(known.argmax()) == lookback(node), text

@@ -64,7 +64,7 @@ def store_of(seed, days=DAYS):
     store = DataState()
     store.update("ohlcv", fields)
     daily = [row.name for row in ROWS.values() if not row.formula and row.name not in {*fields, "volume"}]
-    daily += ["left_in_week", "left_in_month", "left_in_quarter"]
+    daily += [f"{kind}_in_{span}" for kind in ("nth", "left") for span in ("week", "month", "quarter")]
     store.update("indicators", {name: frame(random.random(shape)) for name in daily})
     store.update("index", {"close": pd.DataFrame({"000300.SH": close.mean(axis=1).round(2)})})
     return store

@@ -250,7 +250,7 @@ def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _T
     chosen = plan.size["weights"] if isinstance(plan.size, Mapping) and "weights" in plan.size else None
     found = sorted(
         symbol
-        for symbol in _long_symbols(context.view, signal, days)
+        for symbol in _long_symbols(context.view, signal, days, last=plan.entry_row == "last")
         if symbol not in cooling | held.keys()
         and (chosen is None or symbol in chosen)
         and not _waits(signal, symbol, exited)
@@ -281,12 +281,12 @@ def _waits(signal: pd.DataFrame, symbol: str, exited: Mapping[str, pd.Timestamp]
     return bool((since == 1).all())
 
 
-def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays) -> list[str]:
-    """Symbols whose last 1 or -1 since the trade session before is a 1; none without yesterday's row."""
+def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays, *, last: bool) -> list[str]:
+    """Symbols whose last 1 or -1 since the trade session before is a 1, or whose last row is."""
     sessions = view["ohlcv"]["close"].index
     if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
         return []
     first = 0 if days.before is None else int(signal.index.searchsorted(days.before))
     rows = signal.to_numpy()[min(first, len(signal) - 1) :]
-    row = rows[-1] if len(rows) == 1 else last_of_each(rows)
+    row = rows[-1] if last or len(rows) == 1 else last_of_each(rows)
     return [str(signal.columns[int(place)]) for place in np.flatnonzero(row == 1)]

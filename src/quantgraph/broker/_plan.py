@@ -16,6 +16,7 @@ from quantgraph.market.money import CENT, to_decimal
 
 Reentry = Literal["new_signal", "any"]
 ExitOn = Literal["trade_on", "every"]
+EntryRow = Literal["any", "last"]
 Schedule: TypeAlias = Literal["every", "week_start", "month_start", "quarter_start"] | int
 MOST_POSITIONS = 10
 """Default of the largest number of positions."""
@@ -177,6 +178,8 @@ class TradePlan(_PlanPart):
         every n-th session of the run. The last 1 or -1 since the time before counts.
     exit_on
         When it sells by the signal: on ``trade_on``, or in ``every`` session.
+    entry_row
+        Which row buys on ``trade_on``: ``any``, the last 1 or -1 since the time before; or the ``last``.
     no_entry_on
         Days at whose open nothing is bought: ``weekdays`` (1 is Monday), ``months``, and ``sessions``, the
         n-th of a month by the exchange's calendar, from its end where negative: ``{"sessions": [1, -1]}``.
@@ -230,6 +233,7 @@ class TradePlan(_PlanPart):
     band: _Number | None = None
     trade_on: Schedule = "every"
     exit_on: ExitOn = "trade_on"
+    entry_row: EntryRow = "any"
     no_entry_on: Mapping[str, Sequence[int]] | None = None
     cooldown: int | None = None
     cash: _Number | None = None
@@ -276,6 +280,7 @@ class TradePlan(_PlanPart):
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else self.size
         plain = self.rebalance is None and self.accumulate is None and self.rank is None
         timed = self.exit_on != "trade_on" or self.no_entry_on or self.cooldown or self.min_holding
+        timed = timed or self.entry_row == "last"
         return plain and kind not in {"equal_weight", "shares"} and not self.ranges and not timed
 
     def slots(self, traded: int) -> int:
@@ -494,6 +499,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "band": _fraction("[0, 1)"),
     "trade_on": _schedule,
     "exit_on": lambda name, value: _one_of(name, value, get_args(ExitOn)),
+    "entry_row": lambda name, value: _one_of(name, value, get_args(EntryRow)),
     "no_entry_on": _no_entry_on,
     "cooldown": _whole,
     "cash": _amount,

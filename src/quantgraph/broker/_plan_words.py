@@ -30,6 +30,7 @@ _WORDS = {
     "band": Note(zh="偏离超过 {} 才调", en="only beyond a drift of {}"),
     "trade_on": Note(zh="{}买卖", en="trades {}"),
     "exit_on": Note(zh="{}按信号卖出", en="sells by the signal {}"),
+    "last": Note(zh="只按交易日前一日的信号买入", en="buys by the signal of the session before alone"),
     "no_entry_on": Note(zh="不买入的日子：{}", en="no purchases on {}"),
     "cooldown": Note(zh="卖出后 {} 个交易日内不再买", en="not bought again within {} sessions of a sale"),
     "cash": Note(zh="初始资金 {}", en="starts with {}"),
@@ -133,7 +134,7 @@ def _part(name: str, value: Any, language: Language) -> str:
         return _size_words(value, language)
     if name == "accumulate":
         return _accumulate_words(value, language)
-    if name == "reentry":
+    if name in {"reentry", "entry_row"}:
         return _WORDS[value].text(language)
     if name == "no_entry_on":
         join = "、" if language == "zh" else ", "

@@ -51,12 +51,6 @@ def by_session(values: Any, traded: Frame) -> Frame:
     return own_sessions(pd.DataFrame(row + np.zeros(traded.shape), traded.index, traded.columns), traded)
 
 
-def number_in(periods: Any) -> Any:
-    """The number of a session in its week, month or quarter, from 1; unknown in the first one of the data."""
-    periods = pd.Series(periods)
-    return (periods.groupby(periods).cumcount() + 1.0).where(periods != periods.iloc[0]).to_numpy()
-
-
 def factor_of(snapshot: Any) -> Frame:
     """What each session's prices are multiplied with, so that they compare over ex-dates, 1 on the first.
 

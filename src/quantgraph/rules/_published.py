@@ -13,28 +13,34 @@ from quantgraph.market import Moment, Rulebook, sessions
 from quantgraph.market.rules import exchange_of
 from quantgraph.state import DataState
 
-_PERIODS = {"left_in_week": "W", "left_in_month": "M", "left_in_quarter": "Q"}
+_PLACES = {
+    f"{kind}_in_{name}": (kind, name[0].upper())
+    for kind in ("nth", "left")
+    for name in ("week", "month", "quarter")
+}
 
 
 def published(store: DataState, ref: str, names: Collection[str]) -> dict[str, dict[str, pd.DataFrame]]:
-    """Return the ``names`` that a commit lacks, by panel: limits of the dated rules, sessions left."""
+    """Return the ``names`` that a commit lacks, by panel: limits of the dated rules, places in a period."""
     bars, found = store.snapshot(ref)["ohlcv"], dict[str, dict[str, pd.DataFrame]]()
-    if {*names} & _PERIODS.keys():
-        found["indicators"] = {name: _left(bars["close"], period) for name, period in _PERIODS.items()}
+    if {*names} & _PLACES.keys():
+        wanted = {name: _PLACES[name] for name in sorted({*names} & _PLACES.keys())}
+        found["indicators"] = {name: _place(bars["close"], *each) for name, each in wanted.items()}
     if ({"up_limit", "down_limit"} & {*names}) - {*bars}:
         found["ohlcv"] = _limits(store, ref, bars["close"])
     return found
 
 
-def _left(close: pd.DataFrame, period: str) -> pd.DataFrame:
-    """Sessions of a period that come after each one, by the calendar of each security's exchange."""
+def _place(close: pd.DataFrame, kind: str, period: str) -> pd.DataFrame:
+    """The number of each session in its period, or the sessions left in it, by the exchange's calendar."""
     places = {code: "XSHG" if _is_mainland(code) else "XNYS" for code in close}
-    first, last, left = close.index[0], close.index[-1] + pd.offsets.QuarterEnd(0), {}
+    first, last = (day.to_period("Q") for day in (close.index[0], close.index[-1]))
+    found = {}
     for place in {*places.values()}:
-        days = sessions(first, last, exchange=place)
-        after = pd.Series(0.0, days).groupby(days.to_period(period)).cumcount(ascending=False)
-        left[place] = after.astype(float).reindex(close.index)
-    return pd.DataFrame({code: left[place] for code, place in places.items()})
+        days = sessions(first.start_time, last.end_time.normalize(), exchange=place)
+        counted = pd.Series(0.0, days).groupby(days.to_period(period)).cumcount(ascending=kind == "nth")
+        found[place] = (counted + float(kind == "nth")).astype(float).reindex(close.index)
+    return pd.DataFrame({code: found[place] for code, place in places.items()})
 
 
 def _limits(store: DataState, ref: str, close: pd.DataFrame) -> dict[str, pd.DataFrame]:

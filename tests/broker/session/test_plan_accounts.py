@@ -56,6 +56,7 @@ WORDS = {
     "trailing range": {"trailing_stop": {"atr": "2"}},
     "any": {"stop_loss": "0.03", "reentry": "any"},
     "exit on every": {"trade_on": "week_start", "exit_on": "every"},
+    "last row": {"trade_on": "week_start", "entry_row": "last"},
     "no entry on": {"no_entry_on": {"weekdays": [5], "months": [4, 8], "sessions": [1, -1]}},
     "no resize on": {"size": "equal_weight", "trade_on": 3, "no_entry_on": {"weekdays": [3, 4]}},
     "cooldown": {"cooldown": 5, "stop_loss": "0.03", "reentry": "any"},
@@ -64,6 +65,7 @@ WORDS = {
 }
 TIMED = {
     "exit_on": [None, "every"],
+    "entry_row": [None, "last"],
     "no_entry_on": [None, {"weekdays": [1, 2], "sessions": [-2]}, {"months": [7], "sessions": [3, 4, 5]}],
     "cooldown": [None, 1, 8],
     "min_holding": [None, 2, 6],

@@ -217,3 +217,14 @@ def test_only_a_code_that_the_words_may_mean_is_believed_when_it_is_read_again()
     assert (slip.certain, "names GOOG" in slip.note.en) == (False, True)
     (slip,) = found_in("AAPL on a dip from its ATH, 2025", "AAPL,MSFT", *ALL_2025)
     assert slip.certain
+
+
+def test_months_that_a_clause_quotes_are_no_window():
+    text = "紫金矿业 MACD金叉就买、死叉就卖，除了财报月（4月、8月、10月）不开新仓，2025年"
+    months = {
+        "quote": "除了财报月（4月、8月、10月）不开新仓",
+        "rule": "",
+        "plan": {"no_entry_on": {"months": [4, 8, 10]}},
+    }
+    assert slips(text, "601899.SH", *ALL_2025, clauses=[months]) == []
+    assert slips(text, "601899.SH", "20240101", "20241231", clauses=[months])

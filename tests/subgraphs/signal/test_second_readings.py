@@ -75,6 +75,7 @@ def daily(market):
         spans = days.groupby(DAYS.to_period(period))
         counted = spans.transform("size") - spans.cumcount() - 1.0
         left[f"left_in_{name}"] = market["close"].mul(0).add(counted, axis=0)
+        left[f"nth_in_{name}"] = market["close"].mul(0).add(spans.cumcount() + 1.0, axis=0)
     return Fields({**market, **left})
 
 

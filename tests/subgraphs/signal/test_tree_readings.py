@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import plain_prices
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -81,6 +82,35 @@ def test_an_exit_by_the_index_does_not_wait_for_the_day_on_which_a_ranking_chang
     bought, sold = (set(fills.loc[fills["side"] == side, "trade_date"]) for side in ("buy", "sell"))
     assert bought <= set(first), "entries wait for the first session of a week"
     assert sold - set(first), "the market's exit does not"
+
+
+def test_a_rank_buys_by_the_session_before_the_trade_day_alone(traded):
+    """By prices as traded, whose ranks differ from those of adjusted ones by a dividend at most."""
+    text = "上证50每月第一个交易日买20天涨幅前3，跌破50日线就卖"
+    monthly = {"quote": "每月第一个交易日买", "plan": {"trade_on": "month_start", "max_positions": 3}}
+    top = condition("top", "20天涨幅前3", "rank(change(close, 20)) <= 3")
+    out = condition("out", "跌破50日线就卖", "close < sma(close, 50)")
+    given = read("000016.SH", monthly, top, out, entry="top", exit="out")
+    state, fills, cast = traded(text, "000016.SH", given)
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert "code" not in cast.asked
+    ranks = plain_prices.a_share()["close"].pct_change(20, fill_method=None).rank(axis=1, ascending=False)
+    bought = fills[fills["side"] == "buy"]
+    before = ranks.shift(1).stack()[[*zip(bought["trade_date"], bought["ts_code"], strict=True)]]
+    assert len(before) > 8
+    assert before.max() <= 4
+
+
+def test_regular_buying_is_a_rule_without_code(traded):
+    regular = {"quote": "定投5000块", "plan": {"accumulate": {"amount": 5000, "on": "schedule"}}}
+    monthly = {"quote": "每月1号", "plan": {"trade_on": "month_start"}}
+    given = read("600900.SH", monthly, regular, entry="", exit="")
+    again = {"plan": {"trade_on": "month_start", "accumulate": {"amount": 5000, "on": "schedule"}}}
+    state, fills, cast = traded("600900.SH每月1号定投5000块", "600900.SH", given, seconds=[again])
+    assert state["ended_because"] == "done", state["error_messages"]
+    assert "code" not in cast.asked
+    assert len(fills) == 10, "one a month"
+    assert set(fills["side"]) == {"buy"}
 
 
 def test_each_condition_says_where_it_first_mattered(traded):

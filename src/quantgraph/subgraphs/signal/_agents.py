@@ -37,13 +37,14 @@ from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
-PromptName = Literal["reflection", "signal_generate", "validation", "second", "language"]
+PromptName = Literal["reflection", "signal_generate", "validation", "second", "language", "idioms"]
 _VERSIONS: Mapping[PromptName, int] = {
     "reflection": 2,
     "signal_generate": 1,
     "validation": 1,
     "second": 1,
     "language": 1,
+    "idioms": 1,
 }
 
 _FOLDER = Path(__file__).resolve().parent / "prompts"
@@ -162,6 +163,16 @@ class Params(BaseModel):
         return [name for name in names if not isinstance(name, str) or name.strip().lower() not in _NOTHING]
 
 
+HELD = Rule(read_condition("close > 0"), make("never"))
+"""The rule of a plan that buys on a schedule."""
+
+
+def buys_regularly(plan: Mapping[str, Any]) -> bool:
+    """Whether a plan buys on a schedule."""
+    regular = plan.get("accumulate")
+    return isinstance(regular, Mapping) and regular.get("on") == "schedule"
+
+
 def rule_in(params: Mapping[str, Any]) -> Rule | None:
     """Return the rule of a reading, whose entry and exit combine clauses; None if a part of it is free code.
 
@@ -174,6 +185,9 @@ def rule_in(params: Mapping[str, Any]) -> Rule | None:
     parts = {each["name"]: read_condition(each["rule"], each["name"]) for each in named if each["rule"]}
     free = {each["name"] for each in named} - parts.keys()
     used = {*re.findall(r"\w+", f"{params['entry']} {params['exit']}")}
+    of_rule = any(each["part"] in ("entry", "exit") for each in params["clauses"])
+    if not of_rule and not params["exit"] and buys_regularly(params["plan"]):
+        return HELD
     if not (parts and params["entry"]) or free & used:
         return None
     entry = read_condition(params["entry"], "entry", parts)
@@ -329,6 +343,8 @@ class SecondReading(BaseModel):
     @property
     def rule(self) -> Rule | None:
         """Its rule; None if there is none in the language."""
+        if not self.entry and buys_regularly(self.plan):
+            return HELD
         return Rule.read(self.entry, self.exit or None) if self.entry else None
 
     @model_validator(mode="after")

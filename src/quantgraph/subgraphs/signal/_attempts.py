@@ -9,16 +9,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from typing_extensions import TypedDict
 
 from quantgraph._util.packages import parse_code
-from quantgraph._util.texts import Language, Note, say
-from quantgraph.broker import TradePlan
+from quantgraph._util.texts import Language, Note
 from quantgraph.llm.messages import wrap
 from quantgraph.runtime import as_earlier_reply, stop_line, tool_errors
 from quantgraph.runtime.graph_state import Attempt, Update
@@ -197,130 +194,3 @@ def _does_something(code: str) -> bool:
         return any(isinstance(node, _DOES) for node in ast.walk(parse_code(code)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-
-
-@dataclass(frozen=True, kw_only=True)
-class Idiom:
-    """A piece of code that is right."""
-
-    about: Note
-    words: str
-    code: str
-
-
-IDIOMS: dict[str, Idiom] = {
-    "event": Idiom(
-        about=Note(
-            zh="上穿、下穿：一条线穿过另一条，是事件", en="crosses: one line through another, an event"
-        ),
-        words=r"穿|突破|跌破|站上|金叉|死叉|cross|break|(rise|climb|go)(s|es)? above|"
-        r"(fall|drop|go)(s|es)? below",
-        code="""\
-above = (fast > slow).astype(float).where(fast.notna() & slow.notna()).ffill()
-was = above.shift(1)
-signal = zero.mask((above == 1) & (was == 0), 1.0).mask((above == 0) & (was == 1), -1.0)
-signal = signal.where(slow.notna())""",
-    ),
-    "rank": Idiom(
-        about=Note(zh="最高的10只：在每个交易日内排名", en="the 10 highest: rank within each session"),
-        words=r"排名|[最前][高低大小强弱多少]?\S{0,3}\s*[\d一二三四五六七八九十]+\s*[只个名支]|\b(top|bottom|rank|best|worst|"
-        r"(high|low|larg|small|strong|weak|cheap)est)\b(?!\s+(?:close|high|low|price)s?\b)",
-        code="""\
-order = score.rank(axis=1, ascending=False, method="first")
-signal = zero.mask(order <= 10, 1.0).mask(order > 10, -1.0).where(score.notna())""",
-    ),
-    "path": Idiom(
-        about=Note(
-            zh="与买入后走势有关的卖出：这里是比买入后的最高收盘价低8%",
-            en="an exit that depends on the entry: here 8 % below the highest close since then",
-        ),
-        words=r"回落|回撤|高点|峰值|止损|止盈|成本|买入价|买入后|持有\S{0,3}\d+|海龟|trail|peak|stop|drawdown|turtle|"
-        r"since (the )?(entry|buying)|entry price|below its high|hold(s|ing)? for",
-        code="""\
-price, enter, marks = close.to_numpy(), buy.to_numpy(), np.zeros(close.shape)
-for j in range(close.shape[1]):
-    held, peak = False, 0.0
-    for i in range(close.shape[0]):
-        if np.isnan(price[i, j]):
-            continue
-        if held:
-            peak = max(peak, price[i, j])
-            if price[i, j] <= 0.92 * peak:
-                marks[i, j], held = -1.0, False
-        elif enter[i, j]:
-            marks[i, j], held, peak = 1.0, True, price[i, j]
-signal = pd.DataFrame(marks, index=close.index, columns=close.columns).where(close.notna())""",
-    ),
-    "weekly": Idiom(
-        about=Note(
-            zh="每周：在一周的第一个交易日决定", en="weekly: decided in the first session of the week"
-        ),
-        words=r"每周|每星期|周[初一二三四五]|周度|\bweek(s|ly)?\b|monday",
-        code="""\
-week = pd.Series(close.index.to_period("W").astype(str), index=close.index)
-first = (week != week.shift(1)).to_numpy()[:, None]
-signal = zero.mask(buy & first, 1.0).mask(sell & first, -1.0)""",
-    ),
-    "monthly": Idiom(
-        about=Note(
-            zh="每月：在一月的第一个交易日决定", en="monthly: decided in the first session of the month"
-        ),
-        words=r"每月|每个月|月初|月度|\bmonth(s|ly)?\b",
-        code="""\
-month = pd.Series(close.index.to_period("M").astype(str), index=close.index)
-first = (month != month.shift(1)).to_numpy()[:, None]
-signal = zero.mask(buy & first, 1.0).mask(sell & first, -1.0)""",
-    ),
-    "suspension": Idiom(
-        about=Note(
-            zh="跨停牌的指标：按各股自己的交易日计算",
-            en="indicators over suspensions: computed on the sessions that a stock traded",
-        ),
-        words=r"rsi|macd|kdj|atr|ema|boll|布林|指数平均|wilder",
-        code="""\
-rsi = close.apply(lambda s: talib.RSI(s.dropna(), 14).reindex(s.index))
-signal = zero.mask(rsi < 30, 1.0).mask(rsi > 70, -1.0).where(rsi.notna())""",
-    ),
-    "index": Idiom(
-        about=Note(zh="对指数的条件，用于每一列", en="a condition on an index, for every column"),
-        words=r"(?!)",
-        code="""\
-level = snapshot["index"]["close"][code]
-held = np.broadcast_to((level > level.rolling(20).mean()).to_numpy()[:, None], zero.shape)
-signal = zero.mask(held, 1.0).mask(~held, -1.0)""",
-    ),
-}
-"""By name. That of the index is for requests that watch one."""
-
-
-def _done_by(plan: Mapping[str, Any]) -> set[str]:
-    """Names of idioms for which there is no need, as the trade plan does the same."""
-    ends = {"path"} if TradePlan.of(plan).exits else set[str]()
-    return ends | ({"weekly", "monthly"} if "trade_on" in plan else set())
-
-
-def idioms_for(
-    rule: str,
-    indices: Collection[str] = (),
-    language: Language = "en",
-    plan: Mapping[str, Any] = MappingProxyType({}),
-) -> str:
-    """Return the idioms that a rule needs beside a trade plan, for a prompt; empty if it needs none.
-
-    >>> print(idioms_for("buy the 10 cheapest each month").splitlines()[1])
-    # the 10 highest: rank within each session
-    >>> idioms_for("buy when the close is above 100")
-    ''
-    """
-    done = _done_by(plan)
-    chosen = [
-        idiom
-        for name, idiom in IDIOMS.items()
-        if (re.search(idiom.words, rule, re.IGNORECASE) or (name == "index" and indices)) and name not in done
-    ]
-    if not chosen:
-        return ""
-    pieces = [f"# {idiom.about.text(language)}\n{idiom.code}" for idiom in chosen]
-    return "\n".join(
-        [say(language, zh="写法（zero = close * 0）：", en="Idioms (zero = close * 0):"), *pieces]
-    )

@@ -389,6 +389,8 @@ def _error(kind: Literal["symbol", "window"], *, zh: str, en: str, certain: bool
 
 def _window_errors(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Misreading]:
     last_session = f"{sessions[-1]:%Y%m%d}"
+    for clause in params.get("clauses", ()):  # "4月、8月不开新仓" is no window
+        text = text.replace(clause["quote"], " ") if clause["rule"] or clause["plan"] else text
     start, end = params.get("start_date", ""), params.get("end_date", "")
     named = [span for span in windows_in(text, last_session) if not _looks_back(span, last_session)]
     read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])

@@ -214,6 +214,11 @@ def hold_against_words(
         return HeldSignal(findings=overlap, not_compared=_not_read(words))
     if own == meant:
         return HeldSignal(findings=overlap)
+    if (
+        own is not None and words.plan.trade_on != "every"
+    ):  # which parts of an exit wait for it, only trees say
+        waits = Note(zh="卖出有一部分等调仓日", en="a part of the exit waits for the schedule")
+        return HeldSignal(findings=overlap, not_compared=waits)
     try:
         found = signal_differs(own, meant, signal, view, first)
     except (UnknownField, UnknownSymbol) as error:  # its code does not read it, or has failed
@@ -299,7 +304,7 @@ def _readings_differ(
 def plans_differ(plan: Mapping[str, Any], other: Mapping[str, Any]) -> list[Finding]:
     """Return the parts of a trade plan that another one has otherwise."""
     found, both = [], plan.keys() & other.keys()
-    for name in sorted(both | (plan.keys() | other.keys()) - _LOOSE):
+    for name in sorted(both | (plan.keys() | other.keys()) - _LOOSE - {"entry_row"}):
         here, there = (each.get(name, "-") for each in (plan, other))
         if here != there:
             en = f"{name} is {here} in one reading of the words and {there} in another"

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker import TradePlan, plan_words
 from quantgraph.errors import BadOption
-from quantgraph.rules import in_words, read_condition
+from quantgraph.rules import Node, in_words, make, read_condition
 from quantgraph.sentences.coverage import says_part
-from quantgraph.subgraphs.signal._agents import ModelClause, waits
+from quantgraph.subgraphs.signal._agents import ModelClause, buys_regularly, rule_in, waits
 
 _SCHEDULES = {
     "quarter_start": r"quarter|季",
@@ -54,11 +54,6 @@ def names_an_end(plan: Mapping[str, Any]) -> bool:
     (True, False)
     """
     return any(name in plan for name in NAMED_ENDS) or buys_regularly(plan)
-
-
-def buys_regularly(plan: Mapping[str, Any]) -> bool:
-    """Whether a plan buys on a schedule."""
-    return bool(plan.get("accumulate", {}).get("on") == "schedule")
 
 
 def _as_planned(name: str, value: Any) -> Any:
@@ -169,7 +164,7 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
                 plan_words(executed_plan(clause["plan"], executes)[0], language_of(clause["quote"]))
             )
     if "exit_on" in executes and any(each["rule"] for each in clauses):
-        taken |= _exits_on(params, taken, clauses)
+        taken |= _timed(params, taken, clauses)
     made = {**params, "plan": taken, "clauses": clauses}
     if buys_regularly(taken) and not params.get("strategy_desc"):
         words = "".join(each["quote"] for each in clauses)
@@ -180,16 +175,27 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
 _BOTH = re.compile(r"交易|买卖|操作|\btrad(?:e|es|ing)\b", re.IGNORECASE)  # "每周一交易"
 
 
-def _exits_on(
+def _timed(
     params: Mapping[str, Any], plan: Mapping[str, Any], clauses: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """When exits act: at the next open in spite of ``trade_on``, unless they are said to wait."""
-    used = set(re.findall(r"\w+", params["exit"]))
-    exits = [each for each in clauses if each["rule"] and each["name"] in used]
+    """When exits act, at once unless they are said to wait; and that a rank buys by the last row alone."""
+    timed = dict[str, Any]()
+    if "trade_on" not in plan:
+        return timed
+    sides = (set(re.findall(r"\w+", params[side])) for side in ("entry", "exit"))
+    entries, exits = ([each for each in clauses if each["rule"] and each["name"] in names] for names in sides)
     said = [each["quote"] for each in clauses if each["quote"] and says_part(each["quote"], "trade_on", "")]
-    if "trade_on" not in plan or "exit_on" in plan or not exits or any(map(_BOTH.search, said)):
-        return {}
-    return {} if all(map(waits, exits)) else {"exit_on": "every"}
+    rule = rule_in({**params, "plan": plan})
+    if rule and any(map(waits, entries)) and rule.exit not in _complements(rule.entry):
+        timed["entry_row"] = "last"
+    if exits and "exit_on" not in plan and not any(map(_BOTH.search, said)) and not all(map(waits, exits)):
+        timed["exit_on"] = "every"
+    return timed
+
+
+def _complements(entry: Node) -> tuple[Node, ...]:
+    """What holds where an entry does not, so that no 1 outlives its row."""
+    return make("not", entry), Node({"le": "gt", "lt": "ge"}.get(entry.name, ""), entry.args)
 
 
 def parts_in(clause: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.data.symbols import index_code, resolve_symbols
 from quantgraph.errors import BadOption, BadWindow, CodeFailed, NoData
 from quantgraph.market import Moment, session_of, sessions_between
-from quantgraph.rules import Rule, published, read_condition
+from quantgraph.rules import Rule, published
 from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
-from quantgraph.subgraphs.signal._agents import rule_in
+from quantgraph.subgraphs.signal._agents import HELD, rule_in
 from quantgraph.subgraphs.signal._plan import names_an_end, side_in_words
 from quantgraph.tools import read_window, split_codes
 
@@ -57,9 +57,6 @@ def not_done_words(params: Mapping[str, Any], waived: Collection[str] = ()) -> l
     return [each for each in dict.fromkeys(words) if each not in waived]
 
 
-_ALWAYS = read_condition("close > 0")
-
-
 def understand(
     params: Mapping[str, Any],
     request: Mapping[str, Any],
@@ -82,7 +79,7 @@ def understand(
     words = rule.words(language_of(params["strategy_desc"])) if rule else ("", "")
     if rule and rule.exit.name == "never":
         held = say(language_of(params["strategy_desc"]), zh="买入并持有", en="buy and hold")
-        words = (held if rule.entry == _ALWAYS else words[0], "")
+        words = (held if rule == HELD else words[0], "")
     known, plan = {clause["words"] for clause in clauses}, dict(params.get("plan", {}))
     clauses += [
         {"words": words, "became": "", "status": "not_done"}

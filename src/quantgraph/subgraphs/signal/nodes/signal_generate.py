@@ -49,7 +49,6 @@ from quantgraph.subgraphs.signal._attempts import (
     CodeRefusal,
     attempt_of,
     earlier_messages,
-    idioms_for,
     instead_of_code,
     keep_attempts,
     no_signal_error,
@@ -281,16 +280,9 @@ def _prompt(
         say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
         if packages
         else "",
-        _idioms(state, request, context),
+        prompt_text("idioms", words),
     ]
     return "\n\n".join(filter(None, parts))
-
-
-def _idioms(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    refusal = f"{user_words(state, context.source)[0]}\n{request['strategy']}"
-    understanding = request_of(state)["understanding"]
-    plan = understanding["plan"] if understanding else {}
-    return idioms_for(refusal, request["index"], language(state), plan)
 
 
 def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
