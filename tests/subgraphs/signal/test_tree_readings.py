@@ -15,6 +15,7 @@ from quantgraph.graph import create_trading_graph
 from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import progress_of, request_of
 from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import create_signal_subgraph
 
 YEAR, SPAN = ("20250102", "20251031"), "，2025年1月2日到10月31日"
 CONFIG = {"configurable": {"thread_id": "t"}, "recursion_limit": 400}
@@ -82,6 +83,18 @@ def test_an_exit_by_the_index_does_not_wait_for_the_day_on_which_a_ranking_chang
     bought, sold = (set(fills.loc[fills["side"] == side, "trade_date"]) for side in ("buy", "sell"))
     assert bought <= set(first), "entries wait for the first session of a week"
     assert sold - set(first), "the market's exit does not"
+
+
+def test_without_a_key_the_same_parts_of_an_exit_wait(shared_data):
+    text = "上证50里每周一开盘换仓，持有过去20天涨幅最大的5只，指数收在20日线下面就全部空仓"
+    graph = create_signal_subgraph(source=Path(shared_data, "ai-trader", "a_share"), on_clarify="fail")
+    state = graph.invoke({"messages": [("user", text + SPAN)]}, CONFIG)
+    assert state["ended_because"] == "done", state["error_messages"]
+    rank, market = request_of(state)["checked"]["trees"][1].split(" or ")
+    assert 'left("week") == 0' in rank
+    assert 'left("week")' not in market
+    plan = request_of(state)["understanding"]["plan"]
+    assert (plan["exit_on"], plan["entry_row"]) == ("every", "last")
 
 
 def test_a_rank_buys_by_the_session_before_the_trade_day_alone(traded):

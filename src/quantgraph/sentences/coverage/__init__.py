@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.sentences.coverage._combined import or_terms, without_name
+    from quantgraph.sentences.coverage._combined import without_name
     from quantgraph.sentences.coverage._coverage import QuotedClause, ReadingFault, reading_faults
     from quantgraph.sentences.coverage._left_words import left_words
     from quantgraph.sentences.coverage._plan_words import plan_numbers, says_part
@@ -21,7 +21,6 @@ __all__ = [
     "ReadingFault",
     "left_words",
     "numbers_in",
-    "or_terms",
     "plain",
     "plan_numbers",
     "reading_faults",

@@ -5,17 +5,6 @@ from __future__ import annotations
 import ast
 
 
-def or_terms(combined: str) -> list[str]:
-    """Return the terms of a combination that *or* joins.
-
-    >>> or_terms("not top or (weak and calm)"), or_terms("up and not quiet")
-    (['not top', 'weak and calm'], ['up and (not quiet)'])
-    """
-    tree = ast.parse(combined.strip(), mode="eval").body
-    is_or = isinstance(tree, ast.BoolOp) and isinstance(tree.op, ast.Or)
-    return [ast.unparse(each) for each in (tree.values if is_or else [tree])]  # type: ignore[attr-defined]
-
-
 def without_name(combined: str, name: str) -> str:
     """Return a combination of clauses without one of them; empty if nothing is left.
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from langchain_core.language_models import BaseChatModel
@@ -26,11 +27,10 @@ from quantgraph.errors import BadOption
 from quantgraph.llm import role_model
 from quantgraph.market import Moment
 from quantgraph.recording import unrecorded_source
-from quantgraph.rules import Node, Rule, language_of_rules, make, read_condition
+from quantgraph.rules import Node, Rule, expression, language_of_rules, make, read_condition
 from quantgraph.runtime import Agent, OpenResources, create_node_agent
 from quantgraph.runtime.endings import kept_request
 from quantgraph.runtime.graph_state import request_of, strategy_of
-from quantgraph.sentences.coverage import or_terms
 from quantgraph.settings import Role
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
@@ -190,13 +190,12 @@ def rule_in(params: Mapping[str, Any]) -> Rule | None:
         return HELD
     if not (parts and params["entry"]) or free & used:
         return None
-    entry = read_condition(params["entry"], "entry", parts)
-    leave, on_days = _waiting(params, {each["name"]: waits(each) for each in named if each["rule"]})
-    return Rule(entry, read_condition(leave, "exit", parts | on_days) if leave else make("never"))
-
-
-_DAYS = {"week_start": "week", "month_start": "month", "quarter_start": "quarter"}
-_TRADE_DAY = "its_trade_day"
+    leave = read_condition(params["exit"], "exit", parts) if params["exit"] else make("never")
+    rule = Rule(read_condition(params["entry"], "entry", parts), leave)
+    plan: dict[str, Any] = {**params["plan"]}
+    for clause in params["clauses"]:
+        plan |= clause["plan"]
+    return on_schedule(rule, plan.get("trade_on"), waiting_terms(rule, params))
 
 
 def waits(clause: Mapping[str, Any]) -> bool:
@@ -204,18 +203,32 @@ def waits(clause: Mapping[str, Any]) -> bool:
     return clause["acts"] == "trade_day" or (not clause["acts"] and "rank" in clause["rule"])
 
 
-def _waiting(params: Mapping[str, Any], waiting: Mapping[str, bool]) -> tuple[str, dict[str, Node]]:
-    """The exit in which what waits holds on the session before a trade day, where other parts act at once."""
-    plan: dict[str, Any] = {**params["plan"]}
-    for clause in params["clauses"]:
-        plan |= clause["plan"]
-    period, leave = _DAYS.get(str(plan.get("trade_on"))), params["exit"]
-    terms = or_terms(leave) if period and leave else []
-    late = [any(waiting.get(name, False) for name in re.findall(r"\w+", each)) for each in terms]
-    if period is None or all(late) or not any(late):
-        return leave, {}
-    ends = [f"({each}) and {_TRADE_DAY}" if late[at] else f"({each})" for at, each in enumerate(terms)]
-    return " or ".join(ends), {_TRADE_DAY: read_condition(f'left("{period}") == 0')}
+def waiting_terms(rule: Rule, params: Mapping[str, Any] = MappingProxyType({"clauses": ()})) -> list[bool]:
+    """Return which terms that *or* joins in an exit wait for the plan's trade day: ranks, or what says so."""
+    said = {
+        expression(read_condition(each["rule"], each["name"])): waits(each)
+        for each in params["clauses"]
+        if each["rule"] and each["name"] and each["status"] == "done"
+    }
+    texts = [expression(each) for each in _terms(rule)]
+    found = ([late for part, late in said.items() if part in text] for text in texts)
+    return [any(each) if each else "rank" in text for each, text in zip(found, texts, strict=True)]
+
+
+def _terms(rule: Rule) -> tuple[Node, ...]:
+    return rule.exit.operands if rule.exit.name == "or" else (rule.exit,)
+
+
+def on_schedule(rule: Rule, trade_on: object, waiting: Sequence[bool] = ()) -> Rule:
+    """Return a rule in whose exit what waits holds before a trade day alone, if the rest acts at once."""
+    period, waiting = _DAYS.get(str(trade_on)), waiting or waiting_terms(rule)
+    if period is None or len({*waiting}) < 2:
+        return rule
+    day, terms = read_condition(f'left("{period}") == 0'), zip(_terms(rule), waiting, strict=True)
+    return Rule(rule.entry, make("or", *(make("and", each, day) if late else each for each, late in terms)))
+
+
+_DAYS = {"week_start": "week", "month_start": "month", "quarter_start": "quarter"}
 
 
 def as_params(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from quantgraph.sentences.phrases import (
     watched_only,
     windows_in,
 )
-from quantgraph.subgraphs.signal._agents import ReflectionReply, rule_in
+from quantgraph.subgraphs.signal._agents import ReflectionReply, on_schedule, rule_in
 from quantgraph.subgraphs.signal._plan import executed_plan, parts_in
 from quantgraph.subgraphs.signal._updates import is_default, is_waiver, question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -153,7 +153,9 @@ def _broken(params: Mapping[str, Any]) -> Iterator[Misreading]:
 
 
 def _same_rule(rule: Rule, params: Mapping[str, Any], again: ParsedRequest) -> bool:
-    if again.strategy is None or again.unparsed or write_code(again.strategy, again.watched).rule != rule:
+    if again.strategy is None or again.unparsed:
+        return False
+    if on_schedule(write_code(again.strategy, again.watched).rule, again.plan.get("trade_on")) != rule:
         return False
     plan = dict(params["plan"])
     for clause in params["clauses"]:

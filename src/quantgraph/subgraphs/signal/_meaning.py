@@ -51,6 +51,7 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
     known_source,
+    on_schedule,
     prompt_text,
     rule_in,
     tool_context,
@@ -181,7 +182,7 @@ def rule_in_words(words: Words) -> Rule | None:
     others = [code for code in words.watch if code not in words.trade]
     if watched is None and len(others) == 1 and not request.reads_index:
         watched = Watched(code=others[0], traded=words.trade)  # as the reading has the roles
-    return write_code(rule, watched).rule
+    return on_schedule(write_code(rule, watched).rule, request.plan.get("trade_on"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,11 +215,6 @@ def hold_against_words(
         return HeldSignal(findings=overlap, not_compared=_not_read(words))
     if own == meant:
         return HeldSignal(findings=overlap)
-    if (
-        own is not None and words.plan.trade_on != "every"
-    ):  # which parts of an exit wait for it, only trees say
-        waits = Note(zh="卖出有一部分等调仓日", en="a part of the exit waits for the schedule")
-        return HeldSignal(findings=overlap, not_compared=waits)
     try:
         found = signal_differs(own, meant, signal, view, first)
     except (UnknownField, UnknownSymbol) as error:  # its code does not read it, or has failed

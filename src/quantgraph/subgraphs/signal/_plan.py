@@ -13,7 +13,7 @@ from quantgraph.broker import TradePlan, plan_words
 from quantgraph.errors import BadOption
 from quantgraph.rules import Node, in_words, make, read_condition
 from quantgraph.sentences.coverage import says_part
-from quantgraph.subgraphs.signal._agents import ModelClause, buys_regularly, rule_in, waits
+from quantgraph.subgraphs.signal._agents import ModelClause, buys_regularly, rule_in, waiting_terms, waits
 
 _SCHEDULES = {
     "quarter_start": r"quarter|季",
@@ -182,13 +182,14 @@ def _timed(
     timed = dict[str, Any]()
     if "trade_on" not in plan:
         return timed
-    sides = (set(re.findall(r"\w+", params[side])) for side in ("entry", "exit"))
-    entries, exits = ([each for each in clauses if each["rule"] and each["name"] in names] for names in sides)
+    bought = {*re.findall(r"\w+", params["entry"])}
+    entries = [each for each in clauses if each["rule"] and each["name"] in bought]
     said = [each["quote"] for each in clauses if each["quote"] and says_part(each["quote"], "trade_on", "")]
     rule = rule_in({**params, "plan": plan})
     if rule and any(map(waits, entries)) and rule.exit not in _complements(rule.entry):
         timed["entry_row"] = "last"
-    if exits and "exit_on" not in plan and not any(map(_BOTH.search, said)) and not all(map(waits, exits)):
+    at_once = rule is not None and rule.exit.name != "never" and not all(waiting_terms(rule, params))
+    if at_once and "exit_on" not in plan and not any(map(_BOTH.search, said)):
         timed["exit_on"] = "every"
     return timed
 
