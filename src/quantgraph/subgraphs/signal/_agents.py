@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, Self
 
 from langchain_core.language_models import BaseChatModel
@@ -195,7 +194,7 @@ def rule_in(params: Mapping[str, Any]) -> Rule | None:
     plan: dict[str, Any] = {**params["plan"]}
     for clause in params["clauses"]:
         plan |= clause["plan"]
-    return on_schedule(rule, plan.get("trade_on"), waiting_terms(rule, params))
+    return on_schedule(rule, plan.get("trade_on"), waiting_terms(rule, params["clauses"]))
 
 
 def waits(clause: Mapping[str, Any]) -> bool:
@@ -203,11 +202,11 @@ def waits(clause: Mapping[str, Any]) -> bool:
     return clause["acts"] == "trade_day" or (not clause["acts"] and "rank" in clause["rule"])
 
 
-def waiting_terms(rule: Rule, params: Mapping[str, Any] = MappingProxyType({"clauses": ()})) -> list[bool]:
+def waiting_terms(rule: Rule, clauses: Sequence[Mapping[str, Any]] = ()) -> list[bool]:
     """Return which terms that *or* joins in an exit wait for the plan's trade day: ranks, or what says so."""
     said = {
         expression(read_condition(each["rule"], each["name"])): waits(each)
-        for each in params["clauses"]
+        for each in clauses
         if each["rule"] and each["name"] and each["status"] == "done"
     }
     texts = [expression(each) for each in _terms(rule)]

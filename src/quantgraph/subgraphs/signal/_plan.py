@@ -188,7 +188,7 @@ def _timed(
     rule = rule_in({**params, "plan": plan})
     if rule and any(map(waits, entries)) and rule.exit not in _complements(rule.entry):
         timed["entry_row"] = "last"
-    at_once = rule is not None and rule.exit.name != "never" and not all(waiting_terms(rule, params))
+    at_once = rule is not None and rule.exit.name != "never" and not all(waiting_terms(rule, clauses))
     if at_once and "exit_on" not in plan and not any(map(_BOTH.search, said)):
         timed["exit_on"] = "every"
     return timed
