@@ -226,8 +226,8 @@ def cross(tmp_path):
     ("answer", "ended", "line"),
     [
         ("go on as the code does", "done", "You chose to go on as the code does. The code departs"),
-        ("stop", "meaning_failed", "The code departs from the sentence."),
-        ("make it better", "meaning_failed", "The code departs from the sentence."),
+        ("stop", "meaning_failed", 'The code departs from "buy when 5-day average'),
+        ("make it better", "meaning_failed", 'The code departs from "buy when 5-day average'),
         ("Go on as the code does.", "done", "You chose to go on as the code does."),
         ("继续", "done", "You chose to go on as the code does."),
     ],

@@ -236,17 +236,18 @@ def test_an_async_answering_function_is_refused(tmp_path):
 
 
 def test_a_run_out_of_budget_goes_on_with_another_one(tmp_path, asked):
+    read_twice = SENTENCE.replace("，下穿卖出", "")  # no exit is said
     ended = run_strategy(
-        SENTENCE, out=tmp_path, resources=Resources(settings=load_settings(budget="calls=2"))
+        read_twice, out=tmp_path, resources=Resources(settings=load_settings(budget="calls=1"))
     )
-    assert (ended["ended_because"], len(asked)) == ("budget_calls", 2)
+    assert (ended["ended_because"], len(asked)) == ("budget_calls", 1)
     assert resume_run(ended["run_dir"])["ended_because"] == "budget_calls"
-    assert len(asked) == 2
+    assert len(asked) == 1
     done = resume_run(ended["run_dir"], resources=Resources(settings=load_settings(budget="calls=100")))
     assert done["ended_because"] == "done"
     asked.clear()
-    run_strategy(SENTENCE, out=tmp_path)
-    assert sum(row["calls"] for row in done["usage"]) == len(asked)
+    run_strategy(read_twice, out=tmp_path)
+    assert sum(row["calls"] for row in done["usage"]) == len(asked) == 2
 
 
 class Poor(Decider):
