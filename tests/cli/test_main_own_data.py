@@ -39,8 +39,9 @@ def test_a_file_of_yfinance_is_traded_by_the_rules_of_its_market(tmp_path):
     bars().drop(columns="Ticker").to_csv(file)
     told = command("run", f"AAPL, {RULE}", "--source", file, "--headless", "--out", tmp_path / "runs")
     assert told.exit_code == 0, told.output
-    first = "data: AAPL.csv: ts_code = its name; trade_date = Date; vol = Volume"
-    assert any(line.startswith(first) for line in told.stdout.splitlines()[:2])
+    data = "data: AAPL.csv: ts_code = its name; trade_date = Date; vol = Volume"
+    assert told.stdout.startswith("traded: AAPL\n")
+    assert any(line.startswith(data) for line in told.stdout.splitlines())
     (folder,) = (tmp_path / "runs").glob("2*")
     result = json.loads((folder / "result.json").read_text())
     assert result["account"]["trades"] > 0

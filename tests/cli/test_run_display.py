@@ -156,7 +156,6 @@ def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monke
     issues = [
         {"severity": "warning", "code": "other", "message": checked},
         {"severity": "warning", "code": "meaning_differs", "message": "differs", "zh": told},
-        {"severity": "info", "code": "convention", "message": "an average", "zh": "均量含当天；共 3 笔"},
     ]
     none: dict[str, object] = dict.fromkeys(("causality", "strategy", "signal", "account", "equity"))
     empty = {"notes": [], "symbols": [], "usage": [], "assumptions": [], "window": {}, "run_dir": "/r"}
@@ -165,7 +164,7 @@ def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monke
         {**none, **empty, "question": "买入", "source": source, "validation": {"issues_found": issues}}
     )
     shown = capsys.readouterr().out
-    assert shown.splitlines()[:2] == [told, "默认: 均量含当天；共 3 笔"]
+    assert shown.splitlines()[:2] == [told, "数据: prices.csv"]
     assert checked in "".join(shown.split())
     assert "…" not in shown
 
@@ -181,5 +180,5 @@ def test_the_row_of_the_plan_has_sizes_where_the_signal_rule_decides(
     given = ["run", sentence, "--decider", decider, "--headless", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, given)
     assert done.exit_code == 0, done.stderr
-    (line,) = (line for line in done.stdout.splitlines() if line.startswith("计划"))
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("计划 "))
     assert line.split(maxsplit=1)[1].strip() == row

@@ -137,7 +137,7 @@ def test_another_library_version_is_reported_and_not_refused(tmp_path):
     told["versions"]["numpy"] = "1.0"
     path.write_text(json.dumps(told))
     shown = CliRunner().invoke(
-        app, ["resume", str(path.parent), "--json", "--headless", "--budget", "calls=1"]
+        app, ["resume", str(path.parent), "--json", "--headless", "--budget", "calls=0"]
     )
     assert json.loads(shown.stdout)["ended_because"] == "budget_calls"
     assert "\nbegun with other versions: numpy 1.0 -> " in shown.stderr
