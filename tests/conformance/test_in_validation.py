@@ -13,4 +13,4 @@ def test_a_reply_that_is_no_rule_is_no_second_reading(staged):
     state = staged(ROLE, "never_content", ask=True)
     assert state["ended_because"] == "done"
     issues = state["quantgraph"]["progress"]["validation"]["issues_found"]
-    assert [each["severity"] for each in issues if each["code"] == "no_review"] == ["info"]
+    assert [each["severity"] for each in issues if each["code"] == "not_compared"] == ["warning"]

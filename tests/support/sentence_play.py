@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from quantgraph.broker import TradePlan
 from quantgraph.llm.messages import _json as tags
+from quantgraph.subgraphs.signal._agents import Params, rule_in
+from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.testing import ScriptedChatModel
 
 Json = dict[str, Any]
+PLAN = frozenset(each.name for each in fields(TradePlan))
 ROLES = {"clarify": "question", "validate": "review", "user_request": "reading"}
 """The part of a prompt that only one role's has; the prompt without any is that of the code."""
 
@@ -61,8 +66,11 @@ class SentenceModel:
             return self._code(messages[-1])
         if role == "question":
             return "What exactly is meant?"
-        reply = next(self._readings) if role == "reading" else next(self._reviews)
-        reply = reply if isinstance(reply, dict) else {"issues_found": reply}
+        reply = next(self._readings if role == "reading" else self._reviews)
+        if role == "reading":
+            self._read = reply
+        elif not isinstance(reply, dict):
+            reply = {"issues_found": reply, **(_again(self._read) if '"assumed"' in text else {})}
         return f"```json\n{json.dumps(reply, ensure_ascii=False)}\n```"
 
     def _code(self, last: AnyMessage) -> AIMessage | str:
@@ -70,6 +78,20 @@ class SentenceModel:
             return self._closing
         call = {"name": "python_repl", "args": {"query": next(self._cells)}, "id": "cell"}
         return AIMessage("", tool_calls=[call])
+
+
+def _again(reply: Json) -> Json:
+    """The rule and the plan of a reading, as an independent reader has them, too."""
+    params = Params.model_validate(reply["user_intent"]["params"]).model_dump()
+    rule = rule_in(params)
+    if rule is None:
+        return {}
+    entry, leave = rule.expressions
+    return {
+        "entry": entry,
+        "exit": "" if leave == "never()" else leave,
+        "plan": with_plan(params, PLAN)["plan"],
+    }
 
 
 def _each(replies: Sequence[Any]) -> Iterator[Any]:

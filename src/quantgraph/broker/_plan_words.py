@@ -118,7 +118,7 @@ def _size_in_words(values: Mapping[str, Any], traded: int, language: Language) -
         parts.append(_SLOTS["one" if slots == 1 else "many"].text(language).format(slots))
     else:
         parts.append(_size_words(values.get("size") or {kind: value}, language))
-    if plan.max_positions is not None:
+    if plan.max_positions is not None and (plan.rank or slots >= traded):
         parts.append(_WORDS["max_positions"].text(language).format(slots))
     elif slots < traded and kind != "weights":
         ranked = "rank" if plan.rank else "code"

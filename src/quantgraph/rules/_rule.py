@@ -182,6 +182,15 @@ class RuleEvaluator:
         names = {node: self._values({"value": node}, raw=True) for node in nodes}
         return {node: _formulas.on_calendar(each["value"], each["traded"]) for node, each in names.items()}
 
+    def ties(self, rule: Rule) -> pd.DataFrame | None:
+        """Return where values that a rule compares are equal but for rounding, also on the session before."""
+        found: pd.DataFrame | None = None
+        for node in (*_comparisons(rule.entry), *_comparisons(rule.exit)):
+            sides: Any = [x.constant if x.name == "number" else self.value(x) for x in node.operands]
+            equal = abs(sides[0] - sides[1]) <= _ROUNDING * abs(sides[1])
+            found = equal if found is None else found | equal
+        return None if found is None else found | found.shift(1, fill_value=False)
+
     def _values(self, roots: dict[str, Node], *, raw: bool = False) -> dict[str, Any]:
         names: dict[str, Any] = {}
         for node in walk(*roots.values()):
@@ -199,6 +208,19 @@ class RuleEvaluator:
         if code not in there:
             what = "levels of the index" if kind == "index" else "prices of"
             raise UnknownSymbol(f"the data have no {what} {code}, which the rule reads", symbols=(code,))
+
+
+def _comparisons(node: Node) -> Iterator[Node]:
+    """The comparisons of a condition, but for those on another security."""
+    if node.name in _COMPARED:
+        yield node
+    for each in () if node.name in WATCHED else node.operands:
+        yield from _comparisons(each)
+
+
+_COMPARED = ("gt", "ge", "lt", "le", "cross_up", "cross_down")
+_ROUNDING = 1e-9
+"""Of a price, beside what sums in another order differ by."""
 
 
 def _compared(node: Node) -> Iterator[Node]:

@@ -126,14 +126,37 @@ def test_regular_buying_is_a_rule_without_code(traded):
     assert set(fills["side"]) == {"buy"}
 
 
+def test_a_state_is_judged_by_the_last_row_and_a_clause_may_have_a_rule_and_a_plan(traded):
+    monthly = condition(
+        "up", "每月第一个交易日，站上20日线就买", "close > sma(close, 20)", plan={"trade_on": "month_start"}
+    )
+    out = condition("out", "RSI(6)高于90或亏5%卖", "rsi(6) > 90", plan={"stop_loss": 0.05})
+    given = read("600036.SH", monthly, out, entry="up", exit="out")
+    state, fills, _ = traded(
+        "600036.SH 每月第一个交易日，站上20日线就买，RSI(6)高于90或亏5%卖", "600036.SH", given
+    )
+    assert state["ended_because"] == "done", state["error_messages"]
+    plan = request_of(state)["understanding"]["plan"]
+    assert plan == {"trade_on": "month_start", "exit_on": "every", "entry_row": "last", "stop_loss": "0.05"}
+    close = plain_prices.a_share()["close"]["600036.SH"].dropna()
+    above = (close > close.rolling(20).mean()).shift(1)
+    bought = fills[fills["side"] == "buy"]["trade_date"]
+    assert above[bought].all()
+    assert len(bought) > 1
+
+
 def test_each_condition_says_where_it_first_mattered(traded):
     never = condition("cheap", "但股价低于一元不买", "close < 1")
     text = "600036.SH 20日线上方买入，但股价低于一元不买，跌到下方卖出"
     given = read("600036.SH", UP, never, DOWN, entry="up and not cheap", exit="down")
     state, fills, _ = traded(text, "600036.SH", given)
     assert state["ended_because"] == "done", state["error_messages"]
-    told = {each["words"]: each.get("mattered", "") for each in request_of(state)["understanding"]["clauses"]}
-    assert told["但股价低于一元不买"] == "在这个区间里没有改变信号"
+    understood = request_of(state)["understanding"]["clauses"]
+    assert [*understood[1]["mattered"].values()] == [
+        "在这个区间里没有改变信号",
+        " changed nothing in this window",
+    ]
+    told = {each["words"]: each["mattered"]["zh"] for each in understood}
     first = fills[fills["side"] == "sell"]["trade_date"].iloc[0]
     assert told["跌到下方卖出"].startswith("首次改变信号：2025-")
     assert told["跌到下方卖出"][7:17] < f"{first:%Y-%m-%d}"
@@ -217,6 +240,7 @@ def test_a_second_reading_that_trades_the_same_needs_no_question_and_two_calls(t
         ({**SAME, "entry": "limit_up()"}, "2025-"),
         ({**SAME, "plan": {"max_holding": 5}}, "max_holding 一种读法是 3，另一种是 5"),
         ({"entry": SAME["entry"]}, "max_holding 一种读法是 3，另一种是 -"),
+        ({"entry": "", "plan": SAME["plan"]}, "另一种读法里没有规则"),
     ],
 )
 def test_a_second_reading_that_trades_otherwise_is_asked_about_before_anything_is_traded(
@@ -239,6 +263,7 @@ def test_the_person_takes_one_of_two_readings(traded):
     assert state["ended_because"] == "done", state["error_messages"]
     assert [len(cast.asked[role]) for role in ("reading", "review")] == [2, 2]
     assert "按另一种读法：" in cast.asked["reading"][1]
+    assert "unparsed" not in [each["status"] for each in request_of(state)["understanding"]["clauses"]]
     assert len(fills)
 
 
@@ -246,5 +271,5 @@ def test_a_second_reading_that_is_none_is_said_to_be_none(traded):
     none = {"entry": "surge(close, 3)"}
     state, _, cast = traded(f"600150.SH {LIMIT}，拿3天", "600150.SH", LIMITS, seconds=[none])
     assert state["ended_because"] == "done", state["error_messages"]
-    assert "no_review" in [each["code"] for each in progress_of(state)["validation"]["issues_found"]]
+    assert "not_compared" in [each["code"] for each in progress_of(state)["validation"]["issues_found"]]
     assert "surge" in cast.asked["review"][1]

@@ -59,19 +59,24 @@ def compare_positions(
     state: bool = False,
     lookback: int = 0,
     ends: bool = False,
+    excused: pd.DataFrame | None = None,
 ) -> Difference | None:
     """Return where a signal holds other positions than the words' signal; None if it holds the same.
 
     NaN in ``close`` is a session without trading, which is not compared. For ``lookback`` sessions after a
     suspension the signal may be blind. With ``state`` one that waits for a state that holds differs. With
-    ``ends`` a plan ends positions, so each new 1 counts, also one of what the signal holds.
+    ``ends`` a plan ends positions, so each new 1 counts, also one of what the signal holds. Differences that
+    begin on an ``excused`` cell are none, until the positions agree again.
     """
     close, words = (each.reindex(index=signal.index, columns=signal.columns) for each in (close, words))
     traded = close.notna().to_numpy()
     code = signal.to_numpy(dtype=np.float64)
     differs = _differs(code, words.to_numpy(dtype=np.float64), traded, state=state)
     differs &= traded & _from(signal, first)[:, None]
-    differs = _without_excused(differs, _settling(traded, lookback) & ~_speaks(code, traded), traded)
+    excuse = _settling(traded, lookback) & ~_speaks(code, traded)
+    if excused is not None:
+        excuse |= excused.reindex(index=signal.index, columns=signal.columns, fill_value=False).to_numpy()
+    differs = _without_excused(differs, excuse, traded)
     if ends and not differs.any():
         differs = (_new_buys(signal) ^ _new_buys(words)) & _from(signal, first)[:, None]
     return _difference(signal, traded, differs) if differs.any() else None

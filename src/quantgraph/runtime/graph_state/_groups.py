@@ -119,7 +119,7 @@ class Clause(TypedDict):
     words: str
     became: str
     status: Literal["done", "default", "not_done", "unparsed"]
-    mattered: NotRequired[str]
+    mattered: NotRequired[dict[Literal["zh", "en"], str]]
 
 
 class RuleWords(TypedDict):

@@ -137,6 +137,8 @@ def clause_errors(
         Misreading(kind="rule", note=each.note, quote=each.quote, certain=not _is_earlier(each, lines))
         for each in faults
         if not _is_settled(each, lines, plain("\n".join(settled)), state)
+        and (plain(each.quote) in plain(text) or plain(each.quote) not in plain(before))
+        and not (each.kind == "unquoted" and last)  # what a change makes of the request is shown
         and not (each.kind == "unquoted" and any(says_part(each.quote, *part) for part in plan))
     ]
     return found + _left_behind(last, params["clauses"], text)
@@ -264,6 +266,7 @@ def own_lines(state: SignalSubgraphState) -> list[str]:
         if each["by"] == "default"
         or is_default(each["answer"])
         or each["answer"] == AS_READ[language(state)]
+        or each["answer"].startswith(TAKE_OTHER[language(state)])
         or is_waiver(each["answer"], [], language(state))
     }
     left_out = {*dialogue["ignored_message_ids"], *taken}
@@ -292,6 +295,8 @@ def doubts_noted(
     return {"assumptions": list(dict.fromkeys([*before, *lines]))} if doubts else {}
 
 
+TAKE_OTHER: dict[str, str] = {"zh": "按另一种读法：", "en": "as in the other reading: "}
+"""How the answer begins that takes the second of two readings."""
 AS_READ: dict[str, str] = {"zh": "就按读到的做", "en": "go on as read"}
 """The answer that takes a reading as it is."""
 

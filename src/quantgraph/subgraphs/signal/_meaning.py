@@ -17,7 +17,7 @@ from quantgraph._util.packages import parse_code
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import compare_positions, difference_finding
-from quantgraph.broker import TradePlan
+from quantgraph.broker import TradePlan, plan_words
 from quantgraph.data import MarketDataSource
 from quantgraph.errors import (
     BadWindow,
@@ -56,7 +56,7 @@ from quantgraph.subgraphs.signal._agents import (
     rule_in,
     tool_context,
 )
-from quantgraph.subgraphs.signal._checks import AS_READ
+from quantgraph.subgraphs.signal._checks import AS_READ, TAKE_OTHER, own_lines
 from quantgraph.subgraphs.signal._plan import executed_plan
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -138,7 +138,9 @@ def user_words(state: SignalSubgraphState, source: MarketDataSource) -> tuple[st
         [
             (asked.get(str(each.id), ""), str(each.text))
             for each in messages
-            if str(each.id) not in ignored and str(each.text) not in AS_READ.values()
+            if str(each.id) not in ignored
+            and str(each.text) not in AS_READ.values()
+            and not str(each.text).startswith((*TAKE_OTHER.values(),))
         ]
         for messages in messages_by_request(state)
     ]
@@ -240,8 +242,15 @@ def signal_differs(
     expected = [data.signal(meant)]
     if own is None:  # free code may be of prices as traded
         expected.append(RuleEvaluator(_AsTraded(view), list(signal.columns)).signal(meant))
+    ties = data.ties(meant) if own is None else None
     is_state = not any(each.startswith("cross") for each in re.findall(r"\w+", expression(meant.entry)))
-    options: Any = {"first": first, "state": is_state, "lookback": meant.lookback + 1, "ends": ends}
+    options: Any = {
+        "first": first,
+        "state": is_state,
+        "lookback": meant.lookback + 1,
+        "ends": ends,
+        "excused": ties,
+    }
     ways = [compare_positions(signal, each.loc[signal.index[0] :], close, **options) for each in expected]
     found = None if None in ways else ways[0]
     if found is None:
@@ -264,7 +273,7 @@ def read_again(
         invoke: Any = partial(agent.invoke, context=tool_context(state, resources, ref))
         second = ask_json(invoke, question, SecondReading, check=check_finished)
     except (ModelOutputInvalid, NoProgress) as error:
-        return [unused_review(error)]
+        return [_not_read_again(error.message)]
     return _readings_differ(state, resources, ref, second, report.summary["evaluated_from"])
 
 
@@ -281,19 +290,22 @@ def _readings_differ(
     strategy, moment = strategy_of(state), as_of(state, resources)
     plan = (request_of(state)["understanding"] or {"plan": {}})["plan"]
     made, meant = rule_of_trees(request_of(state)["checked"]["trees"]), second.rule
+    if meant is None and "entry" not in second.model_fields_set:
+        return [_not_read_again("it has no rule")]
     if meant is None:
-        return [_NO_RULE]
-    found = plans_differ(plan, executed_plan(second.plan, current_decider(resources).executes)[0])
+        return [_other_reading("另一种读法里没有规则", "another reading of the words has no rule")]
+    other, words = executed_plan(second.plan, current_decider(resources).executes)[0], language(state)
+    found = plans_differ(plan, other)
     if meant != made:
         signal = resources.store.view(moment, ref)["signal"][strategy["name"]]
         view = resources.store.view(moment, strategy["data_ref"])
-        ends, words = bool(ENDS & plan.keys()), language(state)
-        told = say(words, zh="按另一种读法：", en="as in the other reading: ") + _told(meant, words)
         try:
-            differs = signal_differs(made, meant, signal, view, session_of(first), ends=ends)
-            found = [*(replace(each, detail=told) for each in differs), *found]
+            ends = bool(ENDS & plan.keys())
+            found = [*signal_differs(made, meant, signal, view, session_of(first), ends=ends), *found]
         except (UnknownField, UnknownSymbol) as error:
             found.append(_other_reading(error.message, error.message))
+    told = "; ".join([TAKE_OTHER[words] + _told(meant, words), *plan_words(other, words)])
+    found = [replace(each, detail=told) for each in found]
     return found or [_SAME]
 
 
@@ -312,12 +324,17 @@ _LOOSE = frozenset(("max_positions", "size", "rank", "cash", "benchmark", "reent
 """Parts of a plan of which one reading may have what another takes for granted."""
 
 
-def _said_again(code: str, zh: str, en: str) -> Finding:
-    return Finding(severity="info", code=code, message=f"A second reading of the words {en}.", zh=zh)
+_SAME = Finding(
+    severity="info",
+    code="second_reading",
+    message="A second reading of the words trades the same.",
+    zh="同样的话再读一遍，交易相同。",
+)
 
 
-_NO_RULE = _said_again("no_review", "同样的话再读一遍，没有读出规则。", "has no rule")
-_SAME = _said_again("second_reading", "同样的话再读一遍，交易相同。", "trades the same")
+def _not_read_again(why: str) -> Finding:
+    note = Note(zh=f"第二次读没有用上：{why}", en=f"the second reading was not used, {why}")
+    return _not_compared_finding(note, own=False)
 
 
 def _other_reading(zh: str, en: str) -> Finding:
@@ -417,7 +434,7 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     if held.not_compared is not None and is_free:
         findings.append(_not_compared_finding(held.not_compared, own=bool(request_of(state)["own"])))
     if is_free:
-        findings += _lost_numbers(state, words, cells)
+        findings += [*_coded_schedule(words.plan, signal), *_lost_numbers(state, words, cells)]
     checks = (*report.checks, "meaning" if held.not_compared is None else "structure")
     return replace(report, checks=checks, findings=(*findings, *report.findings))
 
@@ -430,6 +447,24 @@ def _not_compared_finding(why: Note, *, own: bool) -> Finding:
         message=f"Not compared with the sentence: {why.en}. {en} shows that the code does what it says.",
         zh=f"没有与句子比较：{why.zh}。{zh}能表明代码做的就是它说的。",
     )
+
+
+_PERIODS = {"week_start": "W", "month_start": "M", "quarter_start": "Q"}
+_FEW = 3
+"""Sessions with a mark below which it may be chance that all begin a period."""
+
+
+def _coded_schedule(plan: TradePlan, signal: pd.DataFrame) -> list[Finding]:
+    """The finding of free code that has the plan's schedule, too: each mark is traded one period late."""
+    marked = signal.index[signal.isin((1.0, -1.0)).any(axis=1)]
+    if plan.trade_on not in _PERIODS or len(marked) < _FEW:
+        return []
+    periods = pd.Series(pd.DatetimeIndex(signal.index).to_period(_PERIODS[plan.trade_on]), index=signal.index)
+    if not marked.isin(periods.index[periods != periods.shift(1)]).all():
+        return []
+    en = f"It is 1 or -1 on first sessions of a period only. Leave the schedule to trade_on {plan.trade_on}."
+    zh = f"信号只在每个周期的第一个交易日是 1 或 -1。何时买卖由计划 trade_on {plan.trade_on} 决定。"
+    return [Finding(severity="warning", code="meaning_on_schedule", message=en, zh=zh, count=len(marked))]
 
 
 def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]) -> list[Finding]:
@@ -445,7 +480,9 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     }
     # A window of n may be written as shift(n - 1) or range(n + 1).
     known = [each + step for each in (*code, *plan_numbers(words.plan.to_json())) for step in (-1, 0, 1)]
-    texts = (without_dates_and_codes(plain(each["quote"]), words.context.names) for each in done)
+    lines = plain("\n".join(own_lines(state)))  # a quote of an earlier request may have been changed
+    texts = [without_dates_and_codes(plain(each["quote"]), words.context.names) for each in done]
+    texts = [text for text, each in zip(texts, done, strict=True) if plain(each["quote"]) in lines]
     said = ((text, each) for text in texts for each in numbers_in(text))
     lost = [text[each.begin : each.end] for text, each in said if not each.is_one_of(known)]
     if not lost:
@@ -478,7 +515,7 @@ def with_what_mattered(state: SignalSubgraphState, resources: OpenResources) -> 
     for place, clause in enumerate(params["clauses"]):  # those of the reading come first
         if clause["rule"] and clause["name"]:
             apart = _held(whole) ^ _held(_left_out(data, params, clause, whole).loc[first:])
-            told = _mattered(apart, _held(whole), language(state))
+            told = _mattered(apart, _held(whole))
             clauses[place] = {**clauses[place], "mattered": told}
     return {**understood, "clauses": clauses}
 
@@ -499,14 +536,15 @@ def _held(signal: pd.DataFrame) -> pd.DataFrame:
     return signal.where(signal != 0).ffill().eq(1.0)
 
 
-def _mattered(apart: pd.DataFrame, held: pd.DataFrame, words: Language) -> str:
+def _mattered(apart: pd.DataFrame, held: pd.DataFrame) -> dict[Language, str]:
     rows = apart.any(axis=1)
     if not rows.any():
-        return say(words, zh="在这个区间里没有改变信号", en="changed nothing in this window")
+        return {"zh": "在这个区间里没有改变信号", "en": " changed nothing in this window"}
     session = pd.DatetimeIndex(rows.index)[int(rows.to_numpy().argmax())]
     symbol = str(apart.columns[int(apart.loc[session].to_numpy().argmax())])
     zh, en = ("持有", "held") if held[symbol].loc[session] else ("空仓", "out")
     day = f"{session:%Y-%m-%d} {symbol}"
-    return say(
-        words, zh=f"首次改变信号：{day}（有它{zh}）", en=f"first changes the signal on {day} ({en} with it)"
-    )
+    return {
+        "zh": f"首次改变信号：{day}（有它{zh}）",
+        "en": f" first changes the signal on {day} ({en} with it)",
+    }

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from quantgraph._util.texts import language_of, say
 from quantgraph.broker import TradePlan, plan_words
 from quantgraph.errors import BadOption
-from quantgraph.rules import Node, in_words, make, read_condition
+from quantgraph.rules import Node, expression, in_words, make, read_condition
 from quantgraph.sentences.coverage import says_part
-from quantgraph.subgraphs.signal._agents import ModelClause, buys_regularly, rule_in, waiting_terms, waits
+from quantgraph.subgraphs.signal._agents import HELD, ModelClause, buys_regularly, rule_in, waiting_terms
 
 _SCHEDULES = {
     "quarter_start": r"quarter|季",
@@ -143,16 +143,14 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
     as is a clause of the plan that has no part of it. Regular buying without an entry buys and holds.
     """
     clauses, plan = [dict(each) for each in params["clauses"]], dict(params["plan"])
-    for clause in clauses:
-        if clause["part"] == "plan" and clause["status"] != "default":
+    for clause in (each for each in clauses if each["status"] != "default"):
+        if clause["part"] == "plan":
             clause["plan"] = parts_in(clause, plan)
-            plan |= clause["plan"]
+        plan |= clause["plan"]
     taken, rest = executed_plan(plan, executes)
     quoted = {name for clause in clauses for name in clause["plan"]}
     for clause in clauses:
-        if clause["part"] == "plan" and clause["status"] != "default":
-            kept = {name: part for name, part in clause["plan"].items() if name in taken}
-            clause |= {"status": "done" if kept else "not_done", "plan": kept}
+        _keep_taken(clause, plan, taken)
     refused = [each["quote"] for each in clauses if each["status"] == "not_done"]
     quoted |= {name for name in rest if any(says_part(each, name, plan[name]) for each in refused)}
     clauses += [_not_done(f"{name} {plan[name]}") for name in rest if name not in quoted]
@@ -172,31 +170,46 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
     return made
 
 
-_BOTH = re.compile(r"交易|买卖|操作|\btrad(?:e|es|ing)\b", re.IGNORECASE)  # "每周一交易"
+def _keep_taken(clause: dict[str, Any], plan: Mapping[str, Any], taken: Mapping[str, Any]) -> None:
+    """Leave in a clause what is carried out of the plan; one of which nothing is left is not done."""
+    if clause["status"] != "done" and clause["part"] != "plan":
+        return
+    said = clause["plan"] or {name for name in plan if says_part(clause["quote"], name, plan[name])}
+    clause["plan"] = {name: part for name, part in clause["plan"].items() if name in taken}
+    is_of_plan = clause["part"] == "plan" or (said and not clause["rule"])
+    if is_of_plan and clause["status"] != "default":
+        is_done = bool(clause["plan"]) or (clause["part"] != "plan" and bool(taken.keys() & said))
+        clause["status"] = "done" if is_done else "not_done"
+        clause["became"] = clause["became"] if is_done or clause["part"] == "plan" else ""
+
+
+_BOTH = re.compile(r"交易(?!日)|买卖|操作|\btrad(?:e|es|ing)\b", re.IGNORECASE)  # "每周一交易"
 
 
 def _timed(
     params: Mapping[str, Any], plan: Mapping[str, Any], clauses: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """When exits act, at once unless they are said to wait; and that a rank buys by the last row alone."""
-    timed = dict[str, Any]()
-    if "trade_on" not in plan:
+    """When exits act, at once unless they are said to wait; and that a state buys by the last row alone."""
+    rule, timed = rule_in({**params, "plan": plan}), dict[str, Any]()
+    if "trade_on" not in plan or rule is None or rule == HELD:
         return timed
-    bought = {*re.findall(r"\w+", params["entry"])}
-    entries = [each for each in clauses if each["rule"] and each["name"] in bought]
-    said = [each["quote"] for each in clauses if each["quote"] and says_part(each["quote"], "trade_on", "")]
-    rule = rule_in({**params, "plan": plan})
-    if rule and any(map(waits, entries)) and rule.exit not in _complements(rule.entry):
+    if not _EVENTS.search(expression(rule.entry)) and rule.exit not in _complements(rule.entry):
         timed["entry_row"] = "last"
-    at_once = rule is not None and rule.exit.name != "never" and not all(waiting_terms(rule, clauses))
+    said = [each["quote"] for each in clauses if each["quote"] and says_part(each["quote"], "trade_on", "")]
+    at_once = rule.exit.name != "never" and not all(waiting_terms(rule, clauses))
     if at_once and "exit_on" not in plan and not any(map(_BOTH.search, said)):
         timed["exit_on"] = "every"
     return timed
 
 
-def _complements(entry: Node) -> tuple[Node, ...]:
+_EVENTS = re.compile(r"cross|first_after|since|limit_|was|streak")
+"""Conditions of one day, whose 1 waits for the trade day; another is judged by the row before that day."""
+_TURNED = {"le": ("gt",), "lt": ("ge", "gt"), "gt": ("le", "lt"), "ge": ("lt",)}
+
+
+def _complements(entry: Node) -> list[Node]:
     """What holds where an entry does not, so that no 1 outlives its row."""
-    return make("not", entry), Node({"le": "gt", "lt": "ge"}.get(entry.name, ""), entry.args)
+    return [make("not", entry), *(Node(name, entry.args) for name in _TURNED.get(entry.name, ()))]
 
 
 def parts_in(clause: Mapping[str, Any], plan: Mapping[str, Any]) -> dict[str, Any]:

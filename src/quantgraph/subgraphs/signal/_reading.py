@@ -298,7 +298,9 @@ def ask_for_lacking_levels(reading: Reading) -> Reading | Question:
 def ask_for_lacking_volumes(reading: Reading) -> Reading | Question:
     """Ask at once for a rule without the volumes that the files do not have."""
     params = reading.params
-    words = lacking_volumes(params["strategy_desc"], reading.source)
+    rule = rule_in(params)
+    is_read = rule is None or {"volume", "amount"} & {*rule.inputs}
+    words = lacking_volumes(params["strategy_desc"], reading.source) if is_read else []
     return reading.asking(lacking_volumes_update(reading.state, words, reading.source)) if words else reading
 
 

@@ -24,7 +24,7 @@ from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
-_SENT = ("meaning_differs", "meaning_lost_number", "meaning_review", "meaning_doubt")
+_SENT = ("meaning_differs", "meaning_on_schedule", "meaning_lost_number", "meaning_review", "meaning_doubt")
 """Findings that go back to the model that wrote free code, each kind once."""
 _FAULTS = ("meaning_differs", "meaning_review")
 """Findings with a cell that shows them: with one of these a run does not end done."""
