@@ -55,10 +55,7 @@ def test_what_was_given_up_is_named_beside_the_result():
         ({}, "each purchase 1/10 of the account; at most 10 of 12 positions, by code (default)"),
         ({"size": {"cash": "5000"}, "max_positions": 12}, "buys for 5,000 each time; at most 12 positions"),
         ({"size": {"weights": {"A": "0.5"}}}, "weights A 50%"),
-        (
-            {"max_positions": 3},
-            "each purchase 1/3 of the account (default); at most 3 of 12 positions, by code",
-        ),
+        ({"max_positions": 3, "size": "equal_weight"}, "equal weights; at most 3 of 12 positions, by code"),
     ],
 )
 def test_the_size_of_a_purchase_is_that_of_the_plan(plan, words):

@@ -26,7 +26,8 @@ def published(store: DataState, ref: str, names: Collection[str]) -> dict[str, d
     if {*names} & _PLACES.keys():
         wanted = {name: _PLACES[name] for name in sorted({*names} & _PLACES.keys())}
         found["indicators"] = {name: _place(bars["close"], *each) for name, each in wanted.items()}
-    if ({"up_limit", "down_limit"} & {*names}) - {*bars}:
+    limits = [name for name in ("up_limit", "down_limit") if name in names]
+    if any(name not in bars or len(bars[name]) < len(bars["close"]) for name in limits):
         found["ohlcv"] = _limits(store, ref, bars["close"])
     return found
 

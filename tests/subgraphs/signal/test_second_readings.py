@@ -141,3 +141,11 @@ def test_a_second_reading_finds_all_but_two_of_79_faulty_ones():
 def test_two_faithful_readings_trade_the_same(pair):
     assert not faults(pair["text"], pair["faithful_2"])
     assert asked(pair["faithful"], pair["faithful_2"]) == []
+
+
+def test_what_is_bought_on_a_schedule_is_bought_again_and_a_name_may_be_a_word_of_python():
+    plan = {"accumulate": {"amount": 3000, "on": "schedule"}, "take_profit": 0.25}
+    assert with_plan(Params.model_validate({"plan": plan}).model_dump(), PLAN)["plan"]["reentry"] == "any"
+    clauses = [{"name": "yield", "quote": "dear", "rule": "close > 1"}]
+    params = Params.model_validate({"clauses": clauses, "entry": "not yield", "exit": "yield"})
+    assert rule_in(params.model_dump()).expressions == ("not close > 1", "close > 1")

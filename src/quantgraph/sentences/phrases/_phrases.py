@@ -367,7 +367,7 @@ def with_answers(text: str, answers: Sequence[tuple[str, str]], context: Request
     for question, answer in answers:
         behind = f"{text}\n{answer}"
         not_read = _not_read(text, context)
-        spans = [word for word in not_read if word in question and word in text]
+        spans = [word for word in not_read if word and word in question and word in text]
         inside = [text.replace(word, answer, 1) for word in spans]
         counts = [len(_not_read(each, context)) for each in (*inside, behind)]
         least = min(range(len(counts)), key=lambda at: (counts[at], at == len(inside)))

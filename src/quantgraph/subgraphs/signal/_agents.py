@@ -6,6 +6,7 @@ A prompt is a file for each node and language in ``prompts/``.
 from __future__ import annotations
 
 import ast
+import keyword
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -116,7 +117,12 @@ class Params(BaseModel):
         return self
 
     def _of_trees(self) -> Self:
-        """The parts of clauses that entry and exit name, and the rule in words."""
+        """The parts of clauses that entry and exit name, and the rule in words; names of Python are none."""
+        for clause in self.clauses:
+            if keyword.iskeyword(clause.name) and clause.name not in {"and", "or", "not"}:
+                name = rf"\b{clause.name}\b"
+                clause.name += "_"
+                self.entry, self.exit = (re.sub(name, clause.name, each) for each in (self.entry, self.exit))
         sides = {"entry": set(re.findall(r"\w+", self.entry)), "exit": set(re.findall(r"\w+", self.exit))}
         for clause in self.clauses:
             part = next((side for side, names in sides.items() if clause.name and clause.name in names), "")

@@ -161,6 +161,8 @@ def with_plan(params: Mapping[str, Any], executes: Collection[str]) -> dict[str,
             clause["became"] = "; ".join(
                 plan_words(executed_plan(clause["plan"], executes)[0], language_of(clause["quote"]))
             )
+    if buys_regularly(taken) and "reentry" in executes and taken.keys() & {*NAMED_ENDS, "stop_loss"}:
+        taken.setdefault("reentry", "any")  # what is bought on a schedule is bought again on it
     if "exit_on" in executes and any(each["rule"] for each in clauses):
         taken |= _timed(params, taken, clauses)
     made = {**params, "plan": taken, "clauses": clauses}
