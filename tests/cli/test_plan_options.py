@@ -58,7 +58,7 @@ def test_options_are_a_plan(options, plan):
         ({"size": "much"}, "--size much: must be a share such as 30%, cash such as 20000, or 500shares"),
         ({"accumulate": "a b c"}, "--accumulate a b c: must be such as 5000, '20% rise 5%'"),
         ({"stop_loss": "eight"}, "--stop-loss eight: must be a share, such as 8% or 0.08"),
-        ({"trade_on": "month"}, "trade_on='month'; must be every, week_start, month_start"),
+        ({"trade_on": "month"}, "trade_on='month'; did you mean month_start. It must"),
         ({"stop_loss": "8"}, r"stop_loss=Decimal\('8'\); must be a fraction in \(0, 1\)"),
     ],
 )

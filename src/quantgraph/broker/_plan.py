@@ -325,9 +325,9 @@ def _plain(value: object) -> Any:
     return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
-def _bad(name: str, value: object, valid: str) -> BadOption:
+def _bad(name: str, value: object, valid: str, guess: str = "") -> BadOption:
     values = name.removeprefix("plan.").removeprefix("exits.")
-    return BadOption(f"{values}={value!r}; must be {valid}", parameter=name)
+    return BadOption(f"{values}={value!r}; {guess}must be {valid}", parameter=name)
 
 
 def _one_of(name: str, value: object, valid: Collection[str], more: str = "") -> str:
@@ -335,8 +335,8 @@ def _one_of(name: str, value: object, valid: Collection[str], more: str = "") ->
     if isinstance(value, str) and value in valid:
         return value
     near = difflib.get_close_matches(str(value).lower(), valid, n=1)
-    guess = f"; did you mean {near[0]}?" if near else ""
-    raise _bad(name, value, f"{', '.join(valid)}{more}{guess}")
+    guess = f"did you mean {near[0]}? It " if near else ""
+    raise _bad(name, value, f"{', '.join(valid)}{more}", guess)
 
 
 def _fraction(interval: str) -> Callable[[str, Any], Decimal]:
