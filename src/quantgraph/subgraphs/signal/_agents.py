@@ -197,10 +197,15 @@ def rule_in(params: Mapping[str, Any]) -> Rule | None:
         return None
     leave = read_condition(params["exit"], "exit", parts) if params["exit"] else make("never")
     rule = Rule(read_condition(params["entry"], "entry", parts), leave)
-    plan: dict[str, Any] = {**params["plan"]}
+    return on_schedule(rule, whole_plan(params).get("trade_on"), waiting_terms(rule, params["clauses"]))
+
+
+def whole_plan(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the plan of a reading, whose parts may be in its clauses or beside them."""
+    plan = dict(params["plan"])
     for clause in params["clauses"]:
         plan |= clause["plan"]
-    return on_schedule(rule, plan.get("trade_on"), waiting_terms(rule, params["clauses"]))
+    return plan
 
 
 def waits(clause: Mapping[str, Any]) -> bool:

@@ -34,7 +34,7 @@ from quantgraph.sentences.phrases import (
     watched_only,
     windows_in,
 )
-from quantgraph.subgraphs.signal._agents import ReflectionReply, on_schedule, rule_in
+from quantgraph.subgraphs.signal._agents import ReflectionReply, on_schedule, rule_in, whole_plan
 from quantgraph.subgraphs.signal._plan import executed_plan, parts_in
 from quantgraph.subgraphs.signal._updates import is_default, is_waiver, question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -159,10 +159,7 @@ def _same_rule(rule: Rule, params: Mapping[str, Any], again: ParsedRequest) -> b
         return False
     if on_schedule(write_code(again.strategy, again.watched).rule, again.plan.get("trade_on")) != rule:
         return False
-    plan = dict(params["plan"])
-    for clause in params["clauses"]:
-        plan |= clause["plan"]
-    return executed_plan(plan, PLAN_KEYS)[0] == executed_plan(again.plan, PLAN_KEYS)[0]
+    return executed_plan(whole_plan(params), PLAN_KEYS)[0] == executed_plan(again.plan, PLAN_KEYS)[0]
 
 
 def _quoted(clause: Mapping[str, Any]) -> QuotedClause:

@@ -23,7 +23,6 @@ from quantgraph.errors import (
     BadWindow,
     ModelOutputInvalid,
     NoProgress,
-    QuantGraphError,
     UnknownField,
     UnknownSymbol,
 )
@@ -277,12 +276,6 @@ def read_again(
     return _readings_differ(state, resources, ref, second, report.summary["evaluated_from"])
 
 
-def unused_review(error: QuantGraphError) -> Finding:
-    """Return the finding of a review that is none."""
-    message = f"the model's review was not used: {error.message}"
-    return Finding(severity="info", code="no_review", message=message)
-
-
 def _readings_differ(
     state: SignalSubgraphState, resources: OpenResources, ref: str, second: SecondReading, first: str
 ) -> list[Finding]:
@@ -481,8 +474,8 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     # A window of n may be written as shift(n - 1) or range(n + 1).
     known = [each + step for each in (*code, *plan_numbers(words.plan.to_json())) for step in (-1, 0, 1)]
     lines = plain("\n".join(own_lines(state)))  # a quote of an earlier request may have been changed
-    texts = [without_dates_and_codes(plain(each["quote"]), words.context.names) for each in done]
-    texts = [text for text, each in zip(texts, done, strict=True) if plain(each["quote"]) in lines]
+    quotes = [plain(each["quote"]) for each in done if plain(each["quote"]) in lines]
+    texts = (without_dates_and_codes(quote, words.context.names) for quote in quotes)
     said = ((text, each) for text in texts for each in numbers_in(text))
     lost = [text[each.begin : each.end] for text, each in said if not each.is_one_of(known)]
     if not lost:

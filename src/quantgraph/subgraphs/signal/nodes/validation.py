@@ -45,7 +45,6 @@ from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
     read_again,
-    unused_review,
     user_words,
     with_what_mattered,
 )
@@ -284,7 +283,8 @@ def _review(
             invoke, agent_question(prompt, "validate", facts), ReviewReply, check=check_finished
         )
     except (ModelOutputInvalid, NoProgress) as error:
-        return [unused_review(error)]
+        message = f"the model's review was not used: {error.message}"
+        return [Finding(severity="info", code="no_review", message=message)]
     shown = read_json(prompt, ReviewReply).issues_found  # small models repeat the prompt's example
     issues = [issue for issue in review.issues_found if issue not in shown]
     if target == "data":
