@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from quantgraph._util.parsing import parse_code
+
 
 def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` (PEP 562) of a package whose source is a file.
@@ -15,7 +17,9 @@ def lazy_names(package: str, file: str) -> tuple[Callable[[str], Any], Callable[
     The names, and where they come from, are what it imports for a type checker: its first ``if`` holds
     nothing but ``from … import …``.
     """
-    checked = next(node for node in ast.parse(Path(file).read_bytes()).body if isinstance(node, ast.If))
+    checked = next(
+        node for node in parse_code(Path(file).read_text("utf-8")).body if isinstance(node, ast.If)
+    )
     imports = [node for node in checked.body if isinstance(node, ast.ImportFrom)]
     home = {alias.name: str(node.module) for node in imports for alias in node.names}
 

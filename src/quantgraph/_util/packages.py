@@ -1,13 +1,11 @@
-"""Installed packages, what they require and bring by entry points; Python source parsed safely."""
+"""Installed packages, what they require and bring by entry points."""
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 import re
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
@@ -87,19 +85,6 @@ def _normal(requirement: str) -> str:
     """Name of a distribution without its versions, in the form in which names are compared."""
     name = re.match(r"[\w.-]+", requirement)  # "numpy>=2"
     return re.sub(r"[-_.]+", "-", name[0]).lower() if name else ""  # "scikit_learn"
-
-
-_ONE_AT_A_TIME = threading.Lock()
-"""CPython 3.11 counts the depth of trees for all threads together: two that parse at once may both fail."""
-
-
-def parse_code(source: str, name: str = "<unknown>") -> ast.Module:
-    """:func:`ast.parse`, one thread at a time; what is nested too deeply for it is a ``SyntaxError``, too."""
-    with _ONE_AT_A_TIME:
-        try:
-            return ast.parse(source, name)
-        except (RecursionError, MemoryError):
-            raise SyntaxError("nested too deeply") from None
 
 
 def entries(group: str) -> list[metadata.EntryPoint]:

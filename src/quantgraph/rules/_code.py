@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.parsing import parse_code
 from quantgraph.rules import _formulas
 from quantgraph.rules._registry import BARS, ROWS, STORED, UNITS
 from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, WATCHED, Node, expression, number_text
@@ -227,7 +228,7 @@ def _used(codes: Iterable[str]) -> set[str]:
 def _sources() -> dict[str, str]:
     """The source of each formula by name, without types."""
     found = {}
-    for node in ast.parse(inspect.getsource(_formulas)).body:
+    for node in parse_code(inspect.getsource(_formulas)).body:
         if isinstance(node, ast.FunctionDef):
             for each in ast.walk(node):
                 if isinstance(each, ast.arg):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph.errors import BadOption
 from quantgraph.rules._registry import ROWS
 from quantgraph.rules._tree import WATCHED, Node, make, make_bounded, near, number, signature

@@ -30,7 +30,7 @@ from quantgraph._util.files import (
     stored_file,
     write_atomic,
 )
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph._util.values import json_of
 from quantgraph.audit.bars import signal_counts
 from quantgraph.data import AsOfSource, MarketDataSource

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import quantgraph.state
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph.errors import CodeFailed, CodeMemoryExceeded, CodeRefused
 from quantgraph.sandbox._lockdown import install_clock, set_clock_at_end
 from quantgraph.sandbox._pandas_guards import (

@@ -21,7 +21,7 @@ from functools import cached_property
 from langchain_core.callbacks import CallbackManagerForToolRun
 from pydantic import PrivateAttr
 
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph.errors import CodeFailed
 from quantgraph.sandbox import (
     Cell,

@@ -24,6 +24,7 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.parsing import parse_code
 from quantgraph._util.texts import escape_controls
 
 _DEPTH = 20
@@ -172,6 +173,6 @@ Described = TypeVar("Described", bound=Callable[..., Any])
 def with_docstring(described: Described) -> Described:
     """Give a function or class the docstring of its source, if it has lost it."""
     if described.__doc__ is None:
-        (node,) = ast.parse(dedent(inspect.getsource(described))).body
+        (node,) = parse_code(dedent(inspect.getsource(described))).body
         described.__doc__ = ast.get_docstring(cast("ast.FunctionDef | ast.ClassDef", node), clean=False)
     return described

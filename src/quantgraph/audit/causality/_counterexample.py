@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph._util.texts import Note, say
 from quantgraph.audit.causality._comparison import Bools, ReferenceSignal, differs, first_row
 from quantgraph.audit.causality._futures import FutureSpec

@@ -17,7 +17,7 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, check_sentence, read_stored, stored_file
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph.audit.causality import (
     LookLog,
     Verdict,

@@ -16,12 +16,10 @@ def left_words(text: str, quotes: Iterable[str], names: Iterable[str] = ()) -> t
     >>> left_words("帮我看看，5日线上穿20日线买入，图个吉利", ["5日线上穿20日线买入"])
     ('图个吉利',)
     """
-    said, names = plain(text), [*names]
-    left = said
+    left = said = plain(text)
     pieces = (piece for each in quotes for piece in re.split(r"\.{3,}|…+", each))  # "买入…卖出"
     for quote in sorted(pieces, key=len, reverse=True):
-        if words := [re.escape(word) for word in squeezed(quote)]:
-            left = re.sub(r"\s*".join(words), lambda found: "," * len(found[0]), left)
+        left = re.sub(r"\s*".join(map(re.escape, squeezed(quote))), lambda found: "," * len(found[0]), left)
     left = without_dates_and_codes(left, names)
     breaks = [(0, 0), *(each.span() for each in _BREAKS.finditer(left)), (len(left), len(left))]
     found = dict[str, None]()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import compare_positions, difference_finding

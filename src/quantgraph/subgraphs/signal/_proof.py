@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from quantgraph._util.packages import parse_code
+from quantgraph._util.parsing import parse_code
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import Finding, Report
 from quantgraph.audit.bars import signal_counts
