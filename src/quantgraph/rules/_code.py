@@ -13,7 +13,7 @@ from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.parsing import parse_code
 from quantgraph.rules import _formulas
 from quantgraph.rules._registry import BARS, ROWS, STORED, UNITS
-from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, WATCHED, Node, expression, number_text
+from quantgraph.rules._tree import COMPARISONS, GIVEN, PERIODS, SUMS, WATCHED, Node, expression, number_text
 
 _LONGEST_NAME = 48
 _CALLS = {
@@ -82,6 +82,8 @@ class Writer:
             return f"negated({inner})" if node.name == "not" else f"-{inner}"
         if node.name in SUMS or node.name in COMPARISONS:
             return _CALLS[node.name].format(*self.sides(node, of))
+        if node.name == GIVEN:
+            return f'greater(own_sessions(snapshot["signal"]["{node.args[0]}"], {self.traded(of)}), 0)'
         row = ROWS[node.name]
         sides = self.sides(node, of) if node.name.startswith("cross") else []
         args = sides or [self.argument(arg, of, raw=row.across) for arg in node.args]

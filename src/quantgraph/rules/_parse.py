@@ -12,7 +12,7 @@ from typing import Any
 from quantgraph._util.parsing import parse_code
 from quantgraph.errors import BadOption
 from quantgraph.rules._registry import ROWS
-from quantgraph.rules._tree import WATCHED, Node, make, make_bounded, near, number, signature
+from quantgraph.rules._tree import GIVEN, WATCHED, Node, make, make_bounded, near, number, signature
 
 _LONGEST = 4_000
 _SUMS: dict[type[ast.operator], str] = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
@@ -122,7 +122,7 @@ class _Reader:
         return parts[0] if len(parts) == 1 else make("and", *parts)
 
     def call(self, at: ast.Call, name: str) -> Node:
-        if name not in ROWS and name not in WATCHED:
+        if name not in ROWS and name not in (*WATCHED, GIVEN):
             raise self.refuse(at, f"{name!r} is no name of the language{near(name)}")
         if any(isinstance(each, ast.Starred) for each in at.args) or any(
             each.arg is None for each in at.keywords

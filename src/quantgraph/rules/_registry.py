@@ -17,7 +17,7 @@ from typing import Any, Literal, cast
 Own = Literal["price", "volume", "money", "ratio", "count", "date", "truth", "number"]
 Unit = Own | Literal["raw price", "raw volume"]
 """Raw ones are as traded, of another security or of all: own ones compare over ex-dates."""
-Kind = Literal["value", "side", "truth", "sessions", "number", "period", "code"]
+Kind = Literal["value", "side", "truth", "sessions", "number", "period", "code", "label"]
 """Of a parameter: a value of the market (a side of a cross may be a number), a truth, or a constant."""
 
 _KINDS: Mapping[str, Kind] = {

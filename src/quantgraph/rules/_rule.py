@@ -18,7 +18,7 @@ from quantgraph.rules import _formulas
 from quantgraph.rules._code import lines_of, short_name, write_cell
 from quantgraph.rules._parse import read_condition
 from quantgraph.rules._registry import ROWS
-from quantgraph.rules._tree import WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
+from quantgraph.rules._tree import GIVEN, WATCHED, Node, edited, expression, lookback, make, tree_hash, walk
 from quantgraph.rules._words import in_words
 from quantgraph.sandbox import CodeRunner
 from quantgraph.state import Snapshot
@@ -94,6 +94,11 @@ class Rule:
         return self._codes("index")
 
     @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the conditions that code computes."""
+        return self._codes(GIVEN)
+
+    @property
     def inputs(self) -> frozenset[str]:
         """Names of the fields of the data that it reads."""
         rows = [ROWS[each.name] for each in walk(self.entry, self.exit) if each.name in ROWS]
@@ -115,7 +120,7 @@ class Rule:
         return write_cell({"entry": self.entry, "leave": self.exit}, signal, about, symbols)
 
     def _codes(self, name: str) -> tuple[str, ...]:
-        found = (each.watched[0] for each in walk(self.entry, self.exit) if each.name == name)
+        found = (str(each.args[0]) for each in walk(self.entry, self.exit) if each.name == name)
         return tuple(dict.fromkeys(found))
 
 

@@ -23,6 +23,8 @@ SUMS: Mapping[str, str] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 COMPARISONS: Mapping[str, str] = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}
 WATCHED = ("of", "index")
 """Nodes about another security and about an index: its code, then a value or a truth."""
+GIVEN = "given"
+"""A condition that code of a cell before hands over, as a signal of this name: 1 where it holds."""
 _CODE = re.compile(r"[0-9A-Z.^-]{1,12}")  # 600519.SH, BRK-B
 
 
@@ -73,6 +75,9 @@ def make(name: str, *args: Node | float | str, **named: Node | float | str) -> N
         return _made(name, tuple(chain.from_iterable(flat)), "truth")
     if name in WATCHED:
         return _watched(name, args)
+    if name == GIVEN:
+        _check(args[0] if len(args) == 1 else "", "label", "name", name)
+        return _made(name, args, "truth")
     if name not in ROWS:
         raise _bad(f"{name!r} is no name of the language{near(name)}")
     row = ROWS[name]
@@ -245,6 +250,7 @@ _WANTED: Mapping[Kind, str] = {
     "number": "a number above 0",
     "period": "one of week, month, quarter, in quotes",
     "code": 'a code in quotes, such as "600519.SH"',
+    "label": "one name in quotes, of a condition that code computes",
 }
 
 
@@ -261,6 +267,7 @@ def _check(arg: Node | float | str, kind: Kind, param: str, name: str) -> None:
         "number": isinstance(plain, float) and 0 < plain < math.inf,
         "period": plain in PERIODS,
         "code": isinstance(plain, str) and _CODE.fullmatch(plain) is not None,
+        "label": isinstance(plain, str) and plain.isidentifier(),
     }[kind]
     if not fits:
         told = arg if isinstance(arg, str) else expression(arg) if isinstance(arg, Node) else number_text(arg)
@@ -274,7 +281,8 @@ def _watched(name: str, args: Sequence[Node | float | str]) -> Node:
     _check(code, "code", "code", name)
     if not isinstance(inner, Node) or inner.unit in {"number", "date"}:
         raise _bad(f"{name}: it needs a value or a condition of {code}, such as close > sma(close, 60)")
-    if any(each.name in WATCHED or (each.name in ROWS and ROWS[each.name].across) for each in walk(inner)):
+    alone = (*WATCHED, GIVEN)
+    if any(each.name in alone or (each.name in ROWS and ROWS[each.name].across) for each in walk(inner)):
         raise _bad(f"{name}: inside it there is one security, so nothing is compared with others")
     return _made(name, args, _raw(inner.unit))
 

@@ -6,7 +6,7 @@ import re
 
 from quantgraph._util.texts import Language
 from quantgraph.rules._registry import ROWS
-from quantgraph.rules._tree import COMPARISONS, PERIODS, SUMS, WATCHED, Node, make, number_text
+from quantgraph.rules._tree import COMPARISONS, GIVEN, PERIODS, SUMS, WATCHED, Node, make, number_text
 
 _SIGNS = {**SUMS, **COMPARISONS, "mul": "×", "div": "÷", "eq": "=", "ne": "≠"}
 _JOINED = {"and": (" 且 ", " and "), "or": (" 或 ", " or ")}
@@ -39,6 +39,8 @@ def in_words(node: Node, language: Language) -> str:  # noqa: C901, PLR0911 - on
         if node.name == "mul" and one.name == "number":
             return f"{number_text(one.constant)}{'倍' if zh else 'x '}{_in_brackets(other, language)}"
         return f"{_side(one, other, language)} {_SIGNS[node.name]} {_side(other, one, language)}"
+    if node.name == GIVEN:
+        return f"{'代码' if zh else 'code'} {node.args[0]}"
     if node.name in WATCHED:
         code, inner = node.watched
         what = "" if node.name == "of" else "指数" if zh else "index "

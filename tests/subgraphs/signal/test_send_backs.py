@@ -8,7 +8,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 from states import flat
 
-from quantgraph.subgraphs.signal._send_backs import MAX_GENERATIONS
+from quantgraph.subgraphs.signal._coding import MAX_GENERATIONS
 
 pytestmark = pytest.mark.proof
 

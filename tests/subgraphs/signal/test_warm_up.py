@@ -12,7 +12,7 @@ from quantgraph.errors import RateLimited
 from quantgraph.market import session_of
 from quantgraph.report import BuyAndHold
 from quantgraph.runtime import Resources
-from quantgraph.subgraphs.signal._warm_up import evaluated_from
+from quantgraph.subgraphs.signal._proof import evaluated_from
 
 pytestmark = pytest.mark.usefixtures("whole_audit")
 

@@ -26,8 +26,8 @@ from quantgraph.llm._retry import ModelFacts, innermost_model, without_secrets
 Tag = str
 """Name of a part of a prompt: one of :data:`TAGS`, or a decider's, in ``_facts``, ``_day`` or ``_step``."""
 TAGS: Final[tuple[Tag, ...]] = (
-    *("answers", "clarify", "clauses", "context", "errors", "fetch", "last_request", "observation", "plan"),
-    *("request", "strategy", "understanding", "user_request", "validate"),
+    *("answers", "clarify", "clauses", "conditions", "context", "errors", "fetch", "last_request"),
+    *("observation", "plan", "request", "strategy", "understanding", "user_request", "validate"),
 )
 _OWN_TAG = r"[a-z][a-z0-9_]*_(?:facts|day|step)"
 _TAG = re.compile(rf"{'|'.join(TAGS)}|{_OWN_TAG}")  # "request"

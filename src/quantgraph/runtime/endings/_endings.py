@@ -222,7 +222,8 @@ def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
 def last_request(state: Mapping[str, Any]) -> Update:
     """Return what a message after the end may change: the parameters of the last request, and its code."""
     params = (state.get("user_intent") or {}).get("params") or request_of(state)["params"]
-    cells = [] if request_of(state)["checked"].get("trees") else strategy_of(state).get("cells")
+    request, cells = request_of(state)["checked"], strategy_of(state).get("cells", [])
+    cells = [] if request.get("trees") else cells[:-1] if request.get("parts") else cells
     return {
         "last_request": params or dialogue_of(state)["last_request"],
         "last_cells": cells or dialogue_of(state)["last_cells"],

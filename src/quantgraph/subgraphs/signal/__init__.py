@@ -21,10 +21,14 @@ if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, words_in
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
     from quantgraph.subgraphs.signal._plan import plain_plan
-    from quantgraph.subgraphs.signal._source_facts import indices_with_levels
-    from quantgraph.subgraphs.signal._suspect_bars import check_commit, decided_moves, only_symbols
+    from quantgraph.subgraphs.signal._proof import EVALUATION_FIELDS, not_evaluated_text
+    from quantgraph.subgraphs.signal._source_facts import (
+        check_commit,
+        decided_moves,
+        indices_with_levels,
+        only_symbols,
+    )
     from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, initial_state
-    from quantgraph.subgraphs.signal._warm_up import EVALUATION_FIELDS, not_evaluated_text
     from quantgraph.subgraphs.signal.graph import (
         CompiledSignalGraph,
         build_signal_graph,

@@ -179,25 +179,35 @@ def buys_regularly(plan: Mapping[str, Any]) -> bool:
 
 
 def rule_in(params: Mapping[str, Any]) -> Rule | None:
-    """Return the rule of a reading, whose entry and exit combine clauses; None if a part of it is free code.
+    """Return the rule of a reading, whose entry and exit combine clauses; None if all of it is free code.
+
+    A condition that is free code, beside others that are not, is :data:`given <.rules.Rule.given>`.
 
     Raises
     ------
     BadOption
         If an expression is not of the language, or a name is of no clause.
     """
-    named = [each for each in params["clauses"] if each["name"] and each["status"] == "done"]
-    parts = {each["name"]: read_condition(each["rule"], each["name"]) for each in named if each["rule"]}
-    free = {each["name"] for each in named} - parts.keys()
+    parts = {each["name"]: _condition(each) for each in params["clauses"] if _is_condition(each)}
     used = {*re.findall(r"\w+", f"{params['entry']} {params['exit']}")}
+    read = any(each["rule"] for each in params["clauses"] if each["name"] in used)
     of_rule = any(each["part"] in ("entry", "exit") for each in params["clauses"])
     if not of_rule and not params["exit"] and buys_regularly(params["plan"]):
         return HELD
-    if not (parts and params["entry"]) or free & used:
+    if not (read and params["entry"]):
         return None
     leave = read_condition(params["exit"], "exit", parts) if params["exit"] else make("never")
     rule = Rule(read_condition(params["entry"], "entry", parts), leave)
     return on_schedule(rule, whole_plan(params).get("trade_on"), waiting_terms(rule, params["clauses"]))
+
+
+def _is_condition(clause: Mapping[str, Any]) -> bool:
+    return str(clause["name"]).isidentifier() and clause["status"] == "done"
+
+
+def _condition(clause: Mapping[str, Any]) -> Node:
+    rule, name = clause["rule"], clause["name"]
+    return read_condition(rule, name) if rule else make("given", name)
 
 
 def whole_plan(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,11 +225,7 @@ def waits(clause: Mapping[str, Any]) -> bool:
 
 def waiting_terms(rule: Rule, clauses: Sequence[Mapping[str, Any]] = ()) -> list[bool]:
     """Return which terms that *or* joins in an exit wait for the plan's trade day: ranks, or what says so."""
-    said = {
-        expression(read_condition(each["rule"], each["name"])): waits(each)
-        for each in clauses
-        if each["rule"] and each["name"] and each["status"] == "done"
-    }
+    said = {expression(_condition(each)): waits(each) for each in clauses if _is_condition(each)}
     texts = [expression(each) for each in _terms(rule)]
     found = ([late for part, late in said.items() if part in text] for text in texts)
     return [any(each) if each else "rank" in text for each, text in zip(found, texts, strict=True)]

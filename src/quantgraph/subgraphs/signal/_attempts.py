@@ -161,12 +161,17 @@ _LINE_OF_CODE = re.compile(  # "GLOBAL_DATA_STATE.update("
 _DOES = ast.Import | ast.ImportFrom | ast.Assign | ast.AugAssign | ast.Call
 
 
-def no_signal_error(replies: Sequence[AnyMessage]) -> str:
-    """Return why an agent that was to publish a signal has published none, as ``code: message``.
+def no_signal_error(
+    replies: Sequence[AnyMessage], names: Collection[str] = (), wanted: Collection[str] = ()
+) -> str:
+    """Return why an agent has published no signal, or not all ``wanted`` ones, as ``code: message``.
 
     In this order: a limit that ended it; code that it wrote into its reply instead of calling the tool;
     the error of its last tool call.
     """
+    if names:
+        lacking = ", ".join(name for name in wanted if name not in names)
+        return f"no_signal: the code handed over no signal named {lacking}" if lacking else ""
     if line := stop_line(replies):
         return line
     text, calls = str(replies[-1].text), [each for each in replies if isinstance(each, ToolMessage)]

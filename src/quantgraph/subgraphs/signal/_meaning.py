@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -59,7 +59,7 @@ from quantgraph.subgraphs.signal._checks import AS_READ, TAKE_OTHER, own_lines
 from quantgraph.subgraphs.signal._plan import executed_plan
 from quantgraph.subgraphs.signal._source_facts import names_of
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import request_symbols, rule_of_trees
+from quantgraph.subgraphs.signal.understanding import coded_in, request_symbols, rule_of_trees
 from quantgraph.tools import split_codes
 
 
@@ -425,7 +425,9 @@ def held_to_words(state: SignalSubgraphState, resources: OpenResources, ref: str
     held = hold_against_words(words, signal, cells, view, first=session_of(first))
     findings, is_free = list(held.findings), rule_of_cells(cells) is None
     if held.not_compared is not None and is_free:
-        findings.append(_not_compared_finding(held.not_compared, own=bool(request_of(state)["own"])))
+        coded = coded_in(request_of(state)["checked"]).values()
+        own = bool(request_of(state)["own"])
+        findings.append(_coded_finding(coded) if coded else _not_compared_finding(held.not_compared, own=own))
     if is_free:
         findings += [*_coded_schedule(words.plan, signal), *_lost_numbers(state, words, cells)]
     checks = (*report.checks, "meaning" if held.not_compared is None else "structure")
@@ -439,6 +441,16 @@ def _not_compared_finding(why: Note, *, own: bool) -> Finding:
         code="not_compared",
         message=f"Not compared with the sentence: {why.en}. {en} shows that the code does what it says.",
         zh=f"没有与句子比较：{why.zh}。{zh}能表明代码做的就是它说的。",
+    )
+
+
+def _coded_finding(coded: Iterable[str]) -> Finding:
+    zh, en = (mark.join(coded) for mark in ("」「", '", "'))
+    return Finding(
+        severity="warning",
+        code="not_compared",
+        message=f'"{en}" is code of a model, compared with nothing; the rest of the rule is what was read.',
+        zh=f"「{zh}」是模型写的代码，没有与原话比较；规则的其余部分按读到的执行。",
     )
 
 

@@ -27,7 +27,7 @@ from quantgraph.subgraphs.signal._agents import (
 )
 from quantgraph.subgraphs.signal._meaning import words_in
 from quantgraph.subgraphs.signal._plan import with_plan
-from quantgraph.subgraphs.signal._proof import count_sessions
+from quantgraph.subgraphs.signal._proof import count_sessions, evaluated_from, unmeasured_note
 from quantgraph.subgraphs.signal._reading import (
     Reading,
     Step,
@@ -37,7 +37,6 @@ from quantgraph.subgraphs.signal._reading import (
     read_plan,
 )
 from quantgraph.subgraphs.signal._updates import sentence_text
-from quantgraph.subgraphs.signal._warm_up import evaluated_from, unmeasured_note
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     request_hash,

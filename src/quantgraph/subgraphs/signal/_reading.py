@@ -62,11 +62,11 @@ from quantgraph.subgraphs.signal._source_facts import (
     lacking_levels_update,
     lacking_volumes,
     lacking_volumes_update,
+    leave_out,
     market_words,
     names_of,
     speaks_of_index,
 )
-from quantgraph.subgraphs.signal._suspect_bars import leave_out
 from quantgraph.subgraphs.signal._updates import (
     Worded,
     plan_question_update,
@@ -375,8 +375,12 @@ def check_with_source(reading: Reading) -> Reading | Question:
         if resources.on_clarify in ("default", "fail"):
             return reading.asking(end_update(state, "data_unavailable", error))
         return reading.asking(_invalid_request_update(state, resources, reading.params, error))
-    rule = rule_in(reading.params)
-    return replace(reading, request=request if rule is None else {**request, "trees": [*rule.expressions]})
+    if (rule := rule_in(reading.params)) is None:
+        return replace(reading, request=request)
+    quotes = {each["name"]: each["quote"] or each["became"] for each in reading.params["clauses"]}
+    coded = {name: quotes[name] for name in rule.given}
+    trees = {"trees": [*rule.expressions]}
+    return replace(reading, request={**request, **({"parts": {**trees, "coded": coded}} if coded else trees)})
 
 
 def ask_for_lacking_benchmark(reading: Reading) -> Reading | Question:

@@ -7,6 +7,7 @@ A checked request is plain JSON; the functions here also tell which data and sig
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
@@ -76,7 +77,7 @@ def understand(
         for each in params.get("clauses", ())
     ]
     rule = rule_in(params)
-    words = rule.words(language_of(params["strategy_desc"])) if rule else ("", "")
+    words = _words_of(rule, params) if rule else ("", "")
     if rule and rule.exit.name == "never":
         held = say(language_of(params["strategy_desc"]), zh="买入并持有", en="buy and hold")
         words = (held if rule == HELD else words[0], "")
@@ -101,6 +102,18 @@ def understand(
         "plan": plan,
         "clauses": clauses,
     }
+
+
+def _words_of(rule: Rule, params: Mapping[str, Any]) -> tuple[str, str]:
+    """When a rule buys and sells, with the person's words where code computes a condition."""
+    language = language_of(params["strategy_desc"])
+    buys, sells = rule.words(language)
+    quotes = {each["name"]: each["quote"] or each["became"] for each in params["clauses"]}
+    for name in rule.given:
+        code, quote = say(language, zh=f"代码 {name}", en=f"code {name}"), quotes.get(name, name)
+        told = say(language, zh=f"「{quote}」（代码）", en=f'"{quote}" (code)').replace("\\", "")
+        buys, sells = (re.sub(rf"{code}\b", told, side) for side in (buys, sells))
+    return buys, sells
 
 
 def understanding_hash(understanding: Understanding | None) -> str:
@@ -362,10 +375,20 @@ def with_sessions(
 
 def with_published(store: DataState, ref: str, request: Mapping[str, Any]) -> str:
     """Return the commit with the limits and the calendar that the request's rule reads, on top of ``ref``."""
-    if trees := request.get("trees"):
+    if trees := trees_in(request):
         for panel, frames in published(store, ref, rule_of_trees(trees).inputs).items():
             ref = store.update(panel, frames, base=ref)
     return ref
+
+
+def trees_in(request: Mapping[str, Any]) -> list[str]:
+    """Return the expressions of a checked request's rule, whole or with conditions that code computes."""
+    return list(request.get("trees") or request.get("parts", {}).get("trees", ()))
+
+
+def coded_in(request: Mapping[str, Any]) -> dict[str, str]:
+    """Return the conditions that code computes beside others that were read, by name, in words."""
+    return dict(request.get("parts", {}).get("coded", {}))
 
 
 def rule_of_trees(trees: Sequence[str]) -> Rule:

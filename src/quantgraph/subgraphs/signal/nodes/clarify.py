@@ -36,8 +36,8 @@ from quantgraph.runtime.graph_state import (
 from quantgraph.sentences.phrases import says_a_rule, says_nothing, says_parameters, symbols_in
 from quantgraph.subgraphs.signal._agents import build_clarify_model, current_ref, is_json, known_source
 from quantgraph.subgraphs.signal._attempts import answered_attempts
-from quantgraph.subgraphs.signal._send_backs import failed_update, open_fault
-from quantgraph.subgraphs.signal._suspect_bars import (
+from quantgraph.subgraphs.signal._coding import failed_update, open_fault
+from quantgraph.subgraphs.signal._source_facts import (
     bars_answer_update,
     bars_decision,
     moves_answer,

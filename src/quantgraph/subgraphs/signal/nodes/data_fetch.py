@@ -36,7 +36,7 @@ from quantgraph.subgraphs.signal._needs import (
     too_large_text,
     with_request,
 )
-from quantgraph.subgraphs.signal._suspect_bars import with_decided_actions
+from quantgraph.subgraphs.signal._source_facts import with_decided_actions
 from quantgraph.subgraphs.signal._updates import (
     failure_update,
     question_update,

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph._util.texts import Language, Note, say
+from quantgraph._util.canonical_json import content_hash
+from quantgraph._util.texts import Language, Note
 from quantgraph.audit.bars import check_signal
 from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
-from quantgraph.errors import CodeFailed, QuantGraphError, UnknownField
-from quantgraph.llm.messages import escape_tags, field_list, wrap
+from quantgraph.errors import CodeFailed, QuantGraphError
 from quantgraph.recording.scope import call_once
 from quantgraph.rules import trials_of
 from quantgraph.runtime import Agent, OpenResources, Resources, invoke_agent, open_resources
@@ -32,12 +30,10 @@ from quantgraph.runtime.endings import (
 from quantgraph.runtime.graph_state import (
     Attempt,
     Update,
-    dialogue_of,
     progress_of,
     request_of,
     written,
 )
-from quantgraph.state import View
 from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,
@@ -54,19 +50,20 @@ from quantgraph.subgraphs.signal._attempts import (
     no_signal_error,
     open_attempts,
 )
-from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
+from quantgraph.subgraphs.signal._coding import code_prompt
 from quantgraph.subgraphs.signal._needs import with_request
 from quantgraph.subgraphs.signal._own import own_update
-from quantgraph.subgraphs.signal._proof import run_strategy_first
+from quantgraph.subgraphs.signal._proof import DraftStrategy, fix_window, in_window, run_strategy_first
 from quantgraph.subgraphs.signal._updates import failure_update, question_update, read_messages
-from quantgraph.subgraphs.signal._warm_up import DraftStrategy, fix_window, in_window
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
+    coded_in,
     only_traded,
     request_hash,
     restrict_to_request,
     rule_of_trees,
     traded_symbols,
+    trees_in,
 )
 from quantgraph.tools import ToolContext
 
@@ -113,7 +110,7 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
         replies = invoke_agent(
             agent or build_agent("signal_generate", resources),
             context,
-            _prompt(state, context, request, attempts, resources.settings.sandbox_packages),
+            code_prompt(state, context, request, attempts, resources.settings.sandbox_packages),
             earlier=earlier_messages(attempts, language(state)),
         )
     except MODEL_ERRORS as error:
@@ -125,9 +122,10 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
     attempt = attempt_of(request, replies, context.cells)
     if (refusal := instead_of_code(replies)) is not None:
         return _reply_update(state, refusal, attempts, attempt)
-    if not context.names:
+    if lacking := no_signal_error(replies, context.names, coded_in(request)):
         has_call = any(isinstance(reply, ToolMessage) for reply in replies)
-        return _failure_update(state, attempts, attempt, no_signal_error(replies), has_call=has_call)
+        return _failure_update(state, attempts, attempt, lacking, has_call=has_call)
+    _add_rule(context, request)
     try:
         made = _make_signal(state, resources, context, request, data_ref)
     except FATAL_ERRORS:
@@ -147,10 +145,7 @@ def _of_trees(
     data_ref: str,
 ) -> Update:
     """Run the cell of a rule that was read whole, for which no model is asked."""
-    rule = rule_of_trees(request["trees"])
-    name, traded = rule.name, traded_symbols(request, context.source)
-    others = {*rule.watched} - {*traded}
-    context.restore([rule.cell(name, traded if others else ())], [name])
+    _add_rule(context, request)
     attempt: Attempt = {
         "request": dict(request),
         "cells": context.cells,
@@ -166,6 +161,15 @@ def _of_trees(
         because = "repeated_error" if isinstance(error, CodeFailed) else end_reason(error)
         return end_update(state, because, error)
     return _signal_update(state, context, attempt, made)
+
+
+def _add_rule(context: ToolContext, request: Mapping[str, Any]) -> None:
+    """Add the cell of the request's rule, if it has one; cells before it may hand conditions over to it."""
+    if not (trees := trees_in(request)):
+        return
+    rule, traded = rule_of_trees(trees), traded_symbols(request, context.source)
+    cell = rule.cell(rule.name, traded if {*rule.watched} - {*traded} else ())
+    context.restore([*context.cells, cell], [*context.names, rule.name])
 
 
 def _without_earlier_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -218,7 +222,7 @@ def _signal_update(
     warmed = {**window, "notes": [*request["notes"], *notes]}
     strategy = {
         "name": name,
-        "signals": list(context.names),
+        "signals": [each for each in context.names if each not in coded_in(request)],
         "cells": cells,
         "code_hash": code_hash(cells),
         "data_ref": made["data_ref"],
@@ -253,101 +257,6 @@ def _before_last_attempt(state: SignalSubgraphState) -> tuple[dict[str, Any], li
     if attempts and attempts[-1]["made"] == request_hash(request):
         request = attempts[-1]["request"]
     return request, open_attempts(attempts, request)
-
-
-def _prompt(
-    state: SignalSubgraphState,
-    context: ToolContext,
-    request: Mapping[str, Any],
-    attempts: Sequence[Attempt],
-    packages: Sequence[str],
-) -> str:
-    view, words = context.view, language(state)
-    known = {error for attempt in attempts for error in attempt["errors"]}
-    errors = [error for error in state.get("error_messages", []) if error not in known]
-    prompt = prompt_text("signal_generate", words).format(
-        available_ohlcv=_bars(view, request, words),
-        available_indicators=field_list(view["indicators"]),
-        strategy_description=_strategy_text(state, request, context),
-    )
-    parts = [
-        prompt,
-        say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
-        if errors
-        else "",
-        _watched_text(state, request, context),
-        _previous_code(state),
-        say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
-        if packages
-        else "",
-        prompt_text("idioms", words),
-    ]
-    return "\n\n".join(filter(None, parts))
-
-
-def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    """Return the user's own words, the rule as it was read, clauses beside it and the plan, each in its part."""
-    understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
-    text, _ = user_words(state, context.source)
-    clauses = clauses_beside(understanding, request["strategy"])
-    parts = [
-        wrap("request", text) if text else "",
-        wrap("strategy", request["strategy"]),
-        wrap("clauses", "\n".join(map(canonical_json, clauses))) if clauses else "",
-        wrap("plan", canonical_json(understanding["plan"])) if understanding.get("plan") else "",
-    ]
-    return "\n".join(filter(None, parts))
-
-
-def _bars(view: View, request: Mapping[str, Any], words: Language) -> str:
-    """Return the fields of bars that have values, their extent, and adjusted prices if there are any."""
-    bars, (sessions, stocks) = view["ohlcv"], view["ohlcv"]["close"].shape
-    listed = field_list(name for name in bars if bars[name].notna().to_numpy().any())
-    index, span = request["index_code"], f"{request['start']}-{request['end']}"
-    extent = say(
-        words,
-        zh=f"{span}，{sessions} 个交易日，{index + ' 的 ' if index else ''}{stocks} 只股票",
-        en=f"{span}, {sessions} sessions, {stocks} stocks{' of ' + index if index else ''}",
-    )
-    adjusted = ""
-    with suppress(UnknownField):
-        if not view.adjusted("close").equals(bars["close"]):
-            adjusted = say(
-                words,
-                zh='\n- snapshot.adjusted("close")：复权价，用于跨除权日的均线、涨幅和新高；说出的价格是不复权的',
-                en='\n- snapshot.adjusted("close"): for averages, returns and highs that span an ex-dividend day; '
-                "a price that was said is raw",
-            )
-    return f"{listed} ({extent}){adjusted}"
-
-
-def _watched_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    """Return what the rule watches and what it trades, if these differ."""
-    understanding = request_of(state)["understanding"]
-    if not understanding or not understanding["watch"]:
-        return ""
-    refusal = {name: understanding[name] for name in ("watch", "index")}
-    refusal["trade"] = list(traded_symbols(request, context.source))
-    note = say(
-        language(state),
-        zh='信号只含 trade 的列，规则读的是 watch。指数的收盘价是 snapshot["index"]["close"][code]。',
-        en="Only the columns of trade are in the signal; the rule reads watch. The closes of an index are "
-        'snapshot["index"]["close"][code].',
-    )
-    return f"{wrap('understanding', canonical_json(refusal))}\n{note}"
-
-
-def _previous_code(state: SignalSubgraphState) -> str:
-    """Return the code of the thread's previous request, which the user has changed."""
-    cells = "\n\n".join(dialogue_of(state)["last_cells"])
-    if not cells:
-        return ""
-    text = say(
-        language(state),
-        zh="上一次请求的代码，规则没变的地方不要改：",
-        en="The code of the request before this one; where the rule is the same, change nothing else:",
-    )
-    return f"{text}\n```python\n{escape_tags(cells)}\n```"
 
 
 def _reply_update(

@@ -41,6 +41,14 @@ from quantgraph.subgraphs.signal._agents import (
     prompt_text,
     tool_context,
 )
+from quantgraph.subgraphs.signal._coding import (
+    accepted_report,
+    fault_update,
+    is_accepted,
+    open_fault,
+    previous_review,
+    sent_back_update,
+)
 from quantgraph.subgraphs.signal._meaning import (
     clauses_beside,
     held_to_words,
@@ -50,22 +58,20 @@ from quantgraph.subgraphs.signal._meaning import (
 )
 from quantgraph.subgraphs.signal._needs import with_request
 from quantgraph.subgraphs.signal._own import own_proof
-from quantgraph.subgraphs.signal._proof import is_reproduced, issue_finding, prove_causality, review_facts
-from quantgraph.subgraphs.signal._send_backs import (
-    accepted_report,
-    fault_update,
-    is_accepted,
-    open_fault,
-    previous_review,
-    sent_back_update,
+from quantgraph.subgraphs.signal._proof import (
+    in_window,
+    is_reproduced,
+    issue_finding,
+    not_evaluated_text,
+    prove_causality,
+    review_facts,
 )
-from quantgraph.subgraphs.signal._suspect_bars import (
+from quantgraph.subgraphs.signal._source_facts import (
     decided_moves,
     suspect_bars_question,
     with_suspect_bars,
 )
 from quantgraph.subgraphs.signal._updates import failure_update, read_messages
-from quantgraph.subgraphs.signal._warm_up import in_window, not_evaluated_text
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     data_start,

@@ -1,4 +1,4 @@
-"""Does the code do it: what goes back to the model that wrote it, and what becomes of a fault that stays."""
+"""Does the code do it: what a model that writes code is told, what goes back, and a fault that stays."""
 
 from __future__ import annotations
 
@@ -7,22 +7,145 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from quantgraph._util.texts import say
+from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.texts import Language, say
 from quantgraph.audit import Finding, Report, issue_text
-from quantgraph.errors import CheckpointerRequired
+from quantgraph.errors import CheckpointerRequired, UnknownField
+from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import check_checkpointer
 from quantgraph.runtime.endings import end_update, extended_history, language
 from quantgraph.runtime.graph_state import (
+    Attempt,
     Update,
     dialogue_of,
     progress_of,
     request_of,
     strategy_of,
 )
+from quantgraph.state import View
+from quantgraph.subgraphs.signal._agents import prompt_text
 from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
+from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
+from quantgraph.subgraphs.signal.understanding import coded_in, traded_symbols
+from quantgraph.tools import ToolContext
+
+
+def code_prompt(
+    state: SignalSubgraphState,
+    context: ToolContext,
+    request: Mapping[str, Any],
+    attempts: Sequence[Attempt],
+    packages: Sequence[str],
+) -> str:
+    """Return the prompt of code for a request, with the errors that no attempt of its conversation has."""
+    view, words = context.view, language(state)
+    known = {error for attempt in attempts for error in attempt["errors"]}
+    errors = [error for error in state.get("error_messages", []) if error not in known]
+    prompt = prompt_text("signal_generate", words).format(
+        available_ohlcv=_bars(view, request, words),
+        available_indicators=field_list(view["indicators"]),
+        strategy_description=_strategy_text(state, request, context),
+    )
+    parts = [
+        prompt,
+        _conditions_text(request, words),
+        say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
+        if errors
+        else "",
+        _watched_text(state, request, context),
+        _previous_code(state),
+        say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
+        if packages
+        else "",
+        prompt_text("idioms", words),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+    """Return the user's own words, the rule as it was read, clauses beside it and the plan."""
+    understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
+    text, _ = user_words(state, context.source)
+    clauses = clauses_beside(understanding, request["strategy"])
+    parts = [
+        wrap("request", text) if text else "",
+        wrap("strategy", request["strategy"]),
+        wrap("clauses", "\n".join(map(canonical_json, clauses))) if clauses else "",
+        wrap("plan", canonical_json(understanding["plan"])) if understanding.get("plan") else "",
+    ]
+    return "\n".join(filter(None, parts))
+
+
+def _conditions_text(request: Mapping[str, Any], words: Language) -> str:
+    """Return which conditions are to be coded, if the rest of the rule is computed as it was read."""
+    if not (coded := coded_in(request)):
+        return ""
+    entry, leave = request["parts"]["trees"]
+    note = say(
+        words,
+        zh="只写 <conditions> 里的条件，每个交出一个同名的信号：成立为 1，不成立为 0。"
+        f"其余由程序计算，不要写：买入 {entry}；卖出 {leave}。",
+        en="Code the conditions in <conditions> alone; hand each over as a signal of its name, 1 where it "
+        "holds and 0 where it does not. The rest is computed already, code nothing of it: "
+        f"buy {entry}; sell {leave}.",
+    )
+    return f"{wrap('conditions', canonical_json(coded))}\n{note}"
+
+
+def _bars(view: View, request: Mapping[str, Any], words: Language) -> str:
+    """Return the fields of bars that have values, their extent, and adjusted prices if there are any."""
+    bars, (sessions, stocks) = view["ohlcv"], view["ohlcv"]["close"].shape
+    listed = field_list(name for name in bars if bars[name].notna().to_numpy().any())
+    index, span = request["index_code"], f"{request['start']}-{request['end']}"
+    extent = say(
+        words,
+        zh=f"{span}，{sessions} 个交易日，{index + ' 的 ' if index else ''}{stocks} 只股票",
+        en=f"{span}, {sessions} sessions, {stocks} stocks{' of ' + index if index else ''}",
+    )
+    adjusted = ""
+    with suppress(UnknownField):
+        if not view.adjusted("close").equals(bars["close"]):
+            adjusted = say(
+                words,
+                zh='\n- snapshot.adjusted("close")：复权价，用于跨除权日的均线、涨幅和新高；'
+                "说出的价格是不复权的",
+                en='\n- snapshot.adjusted("close"): for averages, returns and highs that span an ex-dividend '
+                "day; a price that was said is raw",
+            )
+    return f"{listed} ({extent}){adjusted}"
+
+
+def _watched_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+    """Return what the rule watches and what it trades, if these differ."""
+    understanding = request_of(state)["understanding"]
+    if not understanding or not understanding["watch"]:
+        return ""
+    refusal = {name: understanding[name] for name in ("watch", "index")}
+    refusal["trade"] = list(traded_symbols(request, context.source))
+    note = say(
+        language(state),
+        zh='信号只含 trade 的列，规则读的是 watch。指数的收盘价是 snapshot["index"]["close"][code]。',
+        en="Only the columns of trade are in the signal; the rule reads watch. The closes of an index are "
+        'snapshot["index"]["close"][code].',
+    )
+    return f"{wrap('understanding', canonical_json(refusal))}\n{note}"
+
+
+def _previous_code(state: SignalSubgraphState) -> str:
+    """Return the code of the thread's previous request, which the user has changed."""
+    cells = "\n\n".join(dialogue_of(state)["last_cells"])
+    if not cells:
+        return ""
+    text = say(
+        language(state),
+        zh="上一次请求的代码，规则没变的地方不要改：",
+        en="The code of the request before this one; where the rule is the same, change nothing else:",
+    )
+    return f"{text}\n```python\n{escape_tags(cells)}\n```"
+
 
 _SENT = ("meaning_differs", "meaning_on_schedule", "meaning_lost_number", "meaning_review", "meaning_doubt")
 """Findings that go back to the model that wrote free code, each kind once."""
