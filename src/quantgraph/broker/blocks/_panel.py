@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import Note
 from quantgraph.broker._schedule import last_of_each, trade_days
 from quantgraph.broker.accounts._account import action_book
 from quantgraph.broker.accounts._orders import BlockRule
@@ -30,6 +31,8 @@ from quantgraph.state import DataState
 STATUS_FIELDS = ("is_st", "listing_day", "delisting_day")
 _QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *STATUS_FIELDS)
 _MOST_SYMBOLS = 20_000
+_FEW = 0.01
+"""Share of finer prices from which on a run's are such, and not those of single sessions."""
 
 Dates = NDArray[np.datetime64]
 
@@ -75,15 +78,9 @@ class BlockTask:
         cls, market: Market, sessions: Sequence[pd.Timestamp], rule: BlockRule, exits: ExitBook | None = None
     ) -> BlockTask:
         """Take as many of the sessions as are consecutive in the data and have a row in every field."""
-        store, data_ref, rules = market.store, market.data_ref, market.rules
+        store, data_ref = market.store, market.data_ref
         fields, axes = store.snapshot(data_ref)["ohlcv"], axes_of(store, data_ref)
-        if (
-            rules.market != "cn"
-            or rules.volume_share is not None
-            or not exact_rates(rules)
-            or {"open", "close", market.mark_at} - {*fields}
-            or len(axes.symbols) > _MOST_SYMBOLS
-        ):
+        if _of_the_run(market):
             raise FallbackRequired
         days = np.array([session.asm8 for session in sessions], "datetime64[us]")
         first = int(np.searchsorted(axes.sessions, days[0]))
@@ -111,6 +108,48 @@ class BlockTask:
     def days(self) -> Dates:
         """The sessions as an array."""
         return self.axes.sessions[self.first : self.end]
+
+
+def refused_until(market: Market, session: pd.Timestamp) -> tuple[Note, pd.Timestamp | None]:
+    """Why array code has not traded a session, and from which one on it may; None for the next one.
+
+    That is one for which a reason of the account alone is left, such as an amount that is not in whole cents.
+    """
+    store, data_ref, rules = market.store, market.data_ref, market.rules
+    if lasting := _of_the_run(market):
+        return lasting, pd.Timestamp.max
+    axes = axes_of(store, data_ref)
+    days = axes.sessions[axes.sessions >= session.asm8]
+    era, terms = terms_of(rules, kinds_of(axes.symbols, rules)[1], days)
+    known: Flags = np.all(terms["known"], axis=1)[era]
+    if not known[0]:
+        later = pd.Timestamp(days[known.argmax()]) if known.any() else pd.Timestamp.max
+        return Note(zh="那时的费用或手数规则", en="fees or lots of that time"), later
+    if _share_of_finer(store, data_ref) > _FEW:
+        return Note(zh="价格超过四位小数", en="prices finer than four decimals"), pd.Timestamp.max
+    return Note(zh="个别交易日", en="single sessions"), None
+
+
+def _of_the_run(market: Market) -> Note | None:
+    """Why no session of a market can be traded by array code; None if some may."""
+    fields, rules = market.store.snapshot(market.data_ref)["ohlcv"], market.rules
+    if rules.market != "cn":
+        return Note(zh="不是沪深规则", en="rules other than the mainland's")
+    if rules.volume_share is not None or not exact_rates(rules):
+        return Note(zh="成交量上限或这种费用", en="a cap by volume, or fees of this kind")
+    if {"open", "close", market.mark_at} - {*fields}:
+        return Note(zh="缺少开盘价或收盘价", en="no opens or no closes")
+    if len(axes_of(market.store, market.data_ref).symbols) > _MOST_SYMBOLS:
+        return Note(zh=f"超过 {_MOST_SYMBOLS:,} 只证券", en=f"more than {_MOST_SYMBOLS:,} securities")
+    return None
+
+
+@per_commit
+def _share_of_finer(store: DataState, data_ref: str) -> float:
+    """The share of closes that are no multiple of 1e-4."""
+    values = cells_of(store, data_ref, "ohlcv", "close")
+    known = values[~np.isnan(values)]
+    return float((np.rint(known * 1e4) / 1e4 != known).mean()) if known.size else 0.0
 
 
 def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, CellIndex]:

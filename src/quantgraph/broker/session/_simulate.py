@@ -10,8 +10,9 @@ from __future__ import annotations
 import logging
 import sys
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from functools import partial
 from importlib.metadata import version
@@ -25,6 +26,7 @@ from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash, json_copy
 from quantgraph._util.packages import wing
+from quantgraph._util.texts import Note
 from quantgraph.broker._decider import Decider, DecisionContext, ModelDecider, RunContext
 from quantgraph.broker._plan import ExitRule, TradePlan
 from quantgraph.broker.accounts._account import Account
@@ -313,14 +315,10 @@ def _advance(  # noqa: PLR0917 - as in advance()
     Once ``at_least`` sessions are traded, it stops after the next one without a block rule; None: all are.
     """
     view = growing_view or market.store.growing_view(market.data_ref)
-    index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
-    blocks, longest = (
-        _worth_blocks(market),
-        max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, _cells(market))),
-    )
     left, least = list(sessions), len(sessions) if at_least is None else at_least
 
-    exits = exits_of(run or RunContext(), market)
+    run = run or RunContext()
+    exits, refused = exits_of(run, market), cast("_Refused", run.kept.setdefault("refused", _Refused()))
 
     def open_session(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
         session = Session.open(market, day, account, exits)
@@ -329,16 +327,13 @@ def _advance(  # noqa: PLR0917 - as in advance()
     while left:
         session, context = open_session(left[0], account)
         rule = decider.block_rule(context)
-        # The arrays of the data's first session are copies, because none is before it; others are views.
-        length = BLOCK_SESSIONS if left[0] == index[0] else longest
-        arrays = blocks and exits.in_arrays
-        block = _trade_block(market, left[:length], rule, account, exits) if rule and arrays else None
-        if block:
-            yield block
-            account, traded = block.account, len(block.sessions)
+        part = _next_part(market, left, rule, account, exits, refused)
+        if isinstance(part, Block):
+            yield part
+            account, traded = part.account, len(part.sessions)
         else:
             results = list[SessionResult]()
-            for day in left[:TOGETHER] if rule and not arrays else left[:1]:
+            for day in part:
                 try:
                     if results:
                         session, context = open_session(day, results[-1].account)
@@ -355,6 +350,31 @@ def _advance(  # noqa: PLR0917 - as in advance()
         left, least = left[traded:], least - traded
         if rule is None and least <= 0:
             return
+
+
+def _next_part(  # noqa: PLR0917 - what _advance() has
+    market: Market,
+    left: Sequence[pd.Timestamp],
+    rule: BlockRule | None,
+    account: Account,
+    exits: ExitBook,
+    refused: _Refused,
+) -> Block | Sequence[pd.Timestamp]:
+    """The next sessions as a block that was traded, or those to be traded order by order."""
+    if rule is None:
+        return left[:1]
+    if not (_worth_blocks(market) and exits.in_arrays):
+        return left[:TOGETHER]
+    if not refused.next(left):
+        index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
+        longest = max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, _cells(market)))
+        # The arrays of the data's first session are copies, because none is before it; others are views.
+        length = BLOCK_SESSIONS if left[0] == index[0] else longest
+        block = _trade_block(market, left[:length], rule, account, exits)
+        refused.tried(market, left, block)
+        if block:
+            return block
+    return refused.next(left[:TOGETHER])
 
 
 def run_identity(market: Market, decider: Decider, plan: TradePlan | None = None) -> dict[str, Any]:
@@ -440,6 +460,31 @@ def commit_sessions(
 
 def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
     return days[0] if days else None
+
+
+@dataclass
+class _Refused:
+    """What array code has refused of a run: it is not asked again before ``until``, and ``why``.
+
+    Where the reason is of single sessions, each refusal in a row doubles the ``wait``.
+    """
+
+    until: pd.Timestamp | None = None
+    wait: int = 1
+    why: Note | None = None
+
+    def next(self, sessions: Sequence[pd.Timestamp]) -> Sequence[pd.Timestamp]:
+        """Return those of the next sessions that are traded order by order."""
+        return sessions[: 0 if self.until is None else bisect_left(sessions, self.until)]
+
+    def tried(self, market: Market, sessions: Sequence[pd.Timestamp], block: Block | None) -> None:
+        """Take note of a try, whose block is None where it was refused."""
+        if block:
+            self.wait = 1
+            return
+        self.why, later = wing("blocks").refused_until(market, sessions[0])
+        self.until = later or sessions[: self.wait][-1] + pd.Timedelta(days=1)
+        self.wait = min(2 * self.wait, TOGETHER)
 
 
 def _trade_block(

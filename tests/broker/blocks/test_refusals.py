@@ -1,0 +1,88 @@
+"""What array code refuses is remembered with its reason: a run asks it again only where that may change."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from quantgraph.agents import SignalRule
+from quantgraph.broker import Account, Market
+from quantgraph.broker.accounts import Block
+from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.session import _simulate, advance, run_sessions
+from quantgraph.market import Rulebook
+from quantgraph.state import DataState
+
+
+def walk(days, codes, digits=2):
+    rng = np.random.default_rng(3)
+    closes = 20 * np.exp(rng.normal(0, 0.01, (len(days), len(codes))).cumsum(0))
+    return pd.DataFrame(closes if digits is None else closes.round(digits), days, codes)
+
+
+@pytest.fixture
+def tried(monkeypatch):
+    """The first session of each try of array code, and whether it was refused."""
+    tries, trade = [], _simulate._trade_block
+
+    def counted(market, sessions, *rest):
+        block = trade(market, sessions, *rest)
+        tries.append((sessions[0], block is None))
+        return block
+
+    monkeypatch.setattr(_simulate, "_trade_block", counted)
+    return tries
+
+
+def trade(prices, rules, ledger):
+    """A run of a crossover by every path, and again order by order: the journals."""
+    signal = (prices > prices.rolling(5).mean()).astype(float).diff()
+    store = DataState()
+    ref = store.update("ohlcv", {"open": prices, "close": prices})
+    ref = store.update("signal", {"s": signal}, base=ref)
+    journals = []
+    for name, least in (("blocks", 0), ("orders", 10**9)):
+        market = Market(store=store, data_ref=ref, rules=rules, blocks_from=least)
+        run_sessions(market, list(prices.index), SignalRule(), cash=200_000, ledger=ledger, run_id=name)
+        journals.append([*ledger.results(name)])
+    return journals
+
+
+@pytest.mark.parametrize(
+    ("codes", "digits", "rules"),
+    [
+        (["AAA", "BBB"], 2, Rulebook.us()),
+        (["600000.SH", "600036.SH"], None, Rulebook.mainland()),
+        (["600000.SH", "600036.SH"], 2, Rulebook.mainland(volume_share=None, slippage_bps="0.0000000003")),
+    ],
+    ids=["US shares", "prices finer than four decimals", "fees of another kind"],
+)
+def test_a_run_that_array_code_cannot_trade_asks_it_once(codes, digits, rules, tried, tmp_path):
+    days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
+    with Ledger(tmp_path / "l.db") as ledger:
+        blocks, orders = trade(walk(days, codes, digits), rules, ledger)
+    assert len(blocks) == 300
+    assert blocks == orders
+    assert sum(refused for _, refused in tried) <= 1
+
+
+def test_before_the_transfer_fee_of_2015_it_is_not_asked_again(tried, tmp_path):
+    days = pd.bdate_range("2015-05-04", "2015-12-31", name="trade_date")
+    with Ledger(tmp_path / "l.db") as ledger:
+        blocks, orders = trade(walk(days, ["600000.SH", "600036.SH"]), Rulebook.mainland(), ledger)
+    assert blocks == orders
+    assert [refused for _, refused in tried] == [False, True, False], "the first week has no orders"
+    assert tried[-1][0] == pd.Timestamp("2015-08-03"), "the new fee began on 1 August, a Saturday"
+
+
+def test_one_cell_that_it_cannot_trade_costs_few_sessions(tried):
+    days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
+    prices = walk(days, ["600000.SH", "600036.SH"])
+    prices.iloc[100, 0] += 1e-7
+    store = DataState()
+    ref = store.update("ohlcv", {"open": prices, "close": prices})
+    ref = store.update("signal", {"s": prices * 0 + 1}, base=ref)
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
+    parts = [*advance(market, list(days), SignalRule(), account=Account.opening(200_000))]
+    one_by_one = [part for part in parts if not isinstance(part, Block)]
+    assert 1 <= len(one_by_one) <= 2
+    assert sum(refused for _, refused in tried) <= 2
