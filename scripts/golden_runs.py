@@ -149,8 +149,8 @@ def mcp() -> None:
     from mcp.client.client import Client
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    args = ["mcp", "--new", "trader on 000341.SZ, 600958.SH, 20250102 to 20250110", "--source", "sample"]
-    args += ["--model", "keyless", "--out", "runs"]
+    args = ["mcp", "trade", "--new", "trader on 000341.SZ, 600958.SH, 20250102 to 20250110"]
+    args += ["--source", "sample", "--model", "keyless", "--out", "runs"]
     server = StdioServerParameters(
         command=QUANTGRAPH[0], args=[*QUANTGRAPH[1:], *args], env=dict(os.environ), cwd=Path.cwd()
     )

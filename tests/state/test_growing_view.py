@@ -181,7 +181,7 @@ def test_the_loop_gives_what_views_cut_one_by_one_give(shared_data):
 
 
 def test_a_part_of_a_run_goes_on_with_its_walk_and_trades_the_same(store, ref):
-    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland())
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=10**9)
     account, walk, parts = Account.opening(1_000_000), store.growing_view(ref), []
     for day in DAYS:
         for done in advance(market, [day], SignalRule(), account=account, growing_view=walk):

@@ -133,6 +133,7 @@ def _failing(entry: metadata.EntryPoint) -> Iterator[None]:
         ) from error
 
 
+@functools.cache
 def wing(name: str) -> Any:
     """Return the module of a wing, a part that the core does without, by its entry point."""
     entry = find_entry("quantgraph.wings", name)

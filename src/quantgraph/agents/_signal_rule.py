@@ -19,6 +19,7 @@ from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market import Rulebook
 from quantgraph.market.money import Side
 from quantgraph.state import View
+from quantgraph.state.frames import FrozenFrame
 
 _MISSED = "not_bought"
 """Key of a session's notes: by symbol the session, and the cents that were not enough."""
@@ -129,7 +130,7 @@ class SignalRule(Decider):
         if not entries and not resizes and plan.accumulate is None:
             return exits
         prices = open_prices(view, context.market, {*context.account.positions, *entries})
-        sizing = Sizing(context=context, after=after, traded=len(signal.columns), prices=prices)
+        sizing = Sizing(context=context, after=after, traded=len(signal.symbols), prices=prices)
         leaving = sold | {order.symbol for order in context.exits}
         wishes = sizing.entries(entries)
         if resizes and _TradeDays.of(context, signal, plan.rebalance).today:
@@ -156,13 +157,13 @@ class SignalRule(Decider):
             days.setdefault(symbol, []).append(missed)
         return [_missed_note(symbol, missed) for symbol, missed in sorted(days.items())]
 
-    def _signal(self, view: View) -> pd.DataFrame:
+    def _signal(self, view: View) -> FrozenFrame:
         names = list(view["signal"])
         if not names:
             raise NoSignal("the data has no signal; generate one first")
         if self.signal is None and len(names) > 1:
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
-        return view["signal"][self.signal or names[0]]
+        return view["signal"].frozen(self.signal or names[0])
 
 
 def _missed_note(symbol: str, missed: Sequence[tuple[str, int]]) -> Note:
@@ -179,18 +180,18 @@ class _TradeDays:
     """Whether the plan trades today, the last session on which it does, and the one before today."""
 
     today: bool
-    last: pd.Timestamp | None
-    before: pd.Timestamp | None
+    last: np.datetime64 | None
+    before: np.datetime64 | None
 
     @classmethod
-    def of(cls, context: DecisionContext, signal: pd.DataFrame, when: Any = None) -> _TradeDays:
+    def of(cls, context: DecisionContext, signal: FrozenFrame, when: Any = None) -> _TradeDays:
         """Those of a schedule, by default the plan's ``trade_on``."""
         sessions = context.view["ohlcv"].frozen("open").sessions
         schedule = when or context.plan.trade_on
         if schedule == "every":
             before = sessions[-2] if len(sessions) > 1 else None
-            return cls(today=True, last=context.session, before=before)
-        rows, market = signal.index.to_numpy(), context.rules.market
+            return cls(today=True, last=context.session.asm8, before=before)
+        rows, market = signal.sessions, context.rules.market
         places = np.flatnonzero(trade_days(sessions, schedule, rows, started=context.started, market=market))
         today = bool(len(places)) and places[-1] == len(sessions) - 1
         earlier = places[:-1] if today else places
@@ -222,31 +223,31 @@ class _Lister:
 
 
 def _positions_to_exit(
-    context: DecisionContext, signal: pd.DataFrame, last: pd.Timestamp | None
+    context: DecisionContext, signal: FrozenFrame, last: np.datetime64 | None
 ) -> dict[str, Quantity]:
     """Quantities of positions whose last 1 or -1 since their entry, before the session to exit on, is -1."""
-    plan, values, columns, exits = context.plan, signal.to_numpy(), signal.columns, dict[str, Quantity]()
-    until = context.session if plan.exit_on == "every" else last
+    plan, columns, exits = context.plan, signal.columns, dict[str, Quantity]()
+    sessions, rows = context.view["ohlcv"].frozen("open").sessions, signal.sessions
+    until = context.session.asm8 if plan.exit_on == "every" else last
     if until is None:
         return exits
-    end, sessions = int(signal.index.searchsorted(until)), context.view["ohlcv"].frozen("open").sessions
-    latest = np.searchsorted(sessions, np.datetime64(until)) - (plan.min_holding or 0)
+    end, latest = rows.searchsorted(until), sessions.searchsorted(until) - (plan.min_holding or 0)
     for symbol, position in context.account.positions.items():
-        if symbol in columns and np.searchsorted(sessions, np.datetime64(position.entered)) <= latest:
-            entered = signal.index.searchsorted(position.entered)
-            since_entry = values[entered:end, columns.get_loc(symbol)]
-            since_entry = since_entry[np.abs(since_entry) == 1]
-            if since_entry.size and since_entry[-1] == -1:
+        entered = position.entered.asm8
+        if symbol in columns and sessions.searchsorted(entered) <= latest:
+            since_entry = signal.values[rows.searchsorted(entered) : end, columns.get_loc(symbol)]
+            said = np.flatnonzero(np.abs(since_entry) == 1)
+            if said.size and since_entry[said[-1]] == -1:
                 exits[symbol] = position.quantity
     return exits
 
 
-def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _TradeDays) -> list[str]:
+def _entries(context: DecisionContext, signal: FrozenFrame, kept: int, days: _TradeDays) -> list[str]:
     """Symbols to buy, as many as there is room for, the first ones first."""
     plan, held = context.plan, context.account.positions
     exited = context.exited if plan.reentry == "new_signal" else {}
     sessions = context.view["ohlcv"].frozen("open").sessions[-1 - (plan.cooldown or 0) :]
-    cooling = {symbol for symbol, sold in context.sold.items() if sold.to_datetime64() >= sessions[0]}
+    cooling = {symbol for symbol, sold in context.sold.items() if sold.asm8 >= sessions[0]}
     chosen = plan.size["weights"] if isinstance(plan.size, Mapping) and "weights" in plan.size else None
     found = sorted(
         symbol
@@ -256,7 +257,7 @@ def _entries(context: DecisionContext, signal: pd.DataFrame, kept: int, days: _T
         and not _waits(signal, symbol, exited)
     )
     ranked = _ranked(found, context.view, plan) if plan.rank and found else found
-    return ranked[: max(0, plan.slots(len(signal.columns)) - kept)]
+    return ranked[: max(0, plan.slots(len(signal.symbols)) - kept)]
 
 
 def _ranked(symbols: Sequence[str], view: View, plan: TradePlan) -> list[str]:
@@ -272,21 +273,20 @@ def _ranked(symbols: Sequence[str], view: View, plan: TradePlan) -> list[str]:
     return sorted(symbols, key=lambda symbol: (np.isnan(values[symbol]), values[symbol], symbol))
 
 
-def _waits(signal: pd.DataFrame, symbol: str, exited: Mapping[str, pd.Timestamp]) -> bool:
+def _waits(signal: FrozenFrame, symbol: str, exited: Mapping[str, pd.Timestamp]) -> bool:
     """Whether a plan has sold the symbol and its row was 1 then and ever since: a new signal is awaited."""
     if symbol not in exited:
         return False
-    known = max(0, int(signal.index.searchsorted(exited[symbol])) - 1)  # what the sale's session knew
-    since = signal[symbol].to_numpy()[known:]
-    return bool((since == 1).all())
+    known = max(0, int(signal.sessions.searchsorted(exited[symbol].asm8)) - 1)  # what the sale's session knew
+    return bool((signal.values[known:, signal.columns.get_loc(symbol)] == 1).all())
 
 
-def _long_symbols(view: View, signal: pd.DataFrame, days: _TradeDays, *, last: bool) -> list[str]:
+def _long_symbols(view: View, signal: FrozenFrame, days: _TradeDays, *, last: bool) -> list[str]:
     """Symbols whose last 1 or -1 since the trade session before is a 1, or whose last row is."""
-    sessions = view["ohlcv"]["close"].index
-    if not len(sessions) or not len(signal) or signal.index[-1] != sessions[-1]:
+    sessions = view["ohlcv"].frozen("close").sessions
+    if not len(sessions) or not len(signal.sessions) or signal.sessions[-1] != sessions[-1]:
         return []
-    first = 0 if days.before is None else int(signal.index.searchsorted(days.before))
-    rows = signal.to_numpy()[min(first, len(signal) - 1) :]
+    first = 0 if days.before is None else int(signal.sessions.searchsorted(days.before))
+    rows = signal.values[min(first, len(signal.sessions) - 1) :]
     row = rows[-1] if last or len(rows) == 1 else last_of_each(rows)
-    return [str(signal.columns[int(place)]) for place in np.flatnonzero(row == 1)]
+    return [signal.symbols[place] for place in np.flatnonzero(row == 1).tolist()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -144,24 +145,47 @@ class BaseView(_Panels, ABC):
         frame, values = self._row(panel, name, session)
         return pd.Series(frozen_array(values), index=frame.columns, copy=False)
 
-    def numbers(self, panel: str, name: str, session: object = None) -> dict[str, float]:
+    def numbers(self, panel: str, name: str, session: object = None) -> Mapping[str, float]:
         """The same as plain numbers by symbol."""
         frame, values = self._row(panel, name, session)
-        return dict(zip(frame.symbols, values.tolist(), strict=True))
+        return _Numbers(frame.symbols, values)
 
     def _row(self, panel: str, name: str, session: object) -> tuple[FrozenFrame, Floats]:
         frame = self[panel].frozen(name)
         rows = len(frame.sessions)
         place = rows - 1
         if session is not None:
-            day = session_of(session)
-            place = int(np.searchsorted(frame.sessions, day.to_datetime64()))
             now = self.moment.session
+            day = now if session is now else session_of(session)
+            place = int(np.searchsorted(frame.sessions, day.to_datetime64()))
             if day > now or (day == now and not self.moment.knows(panel, name)):
                 raise FutureRequested(f"{panel}[{name!r}] of {day:%Y-%m-%d} is not known at {self.moment}")
             if place >= rows or frame.sessions[place] != day.to_datetime64():
                 place = -1
         return frame, frame.values[place] if place >= 0 else np.full(len(frame.symbols), np.nan)
+
+
+class _Numbers(Mapping[str, float]):
+    """A row of a frame; most readers want few of its numbers."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, symbols: tuple[str, ...], values: Floats) -> None:
+        self._places, self._values = _places_of(symbols), values
+
+    def __getitem__(self, symbol: str) -> float:
+        return float(self._values[self._places[symbol]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+@lru_cache(maxsize=64)
+def _places_of(symbols: tuple[str, ...]) -> dict[str, int]:
+    return {symbol: place for place, symbol in enumerate(symbols)}
 
 
 class GrowingViewId:

@@ -81,13 +81,6 @@ def chain_hash(before: str, line: int, session: str, kind: str, body: str) -> st
 
 def day_lines(before: Account, result: SessionResult) -> DayLines:
     """Lines of a session that began with the account ``before``."""
-    try:
-        day = _day_body_of(before, result)
-    except (KeyError, ArithmeticError, StopIteration) as error:
-        raise LedgerConflict(
-            f"{iso(result.session)}: the result does not follow from the account before it "
-            f"({type(error).__name__}: {error})"
-        ) from error
     events: list[Line] = [_event_line(event) for event in result.events]
     orders: list[Line] = [outcome_line(outcome) for outcome in result.outcomes]
     notes: list[Line] = [("notes", compact_json(result.notes))] if result.notes else []
@@ -100,9 +93,20 @@ def day_lines(before: Account, result: SessionResult) -> DayLines:
         *notes,
         *(exits if result.exits else []),
         ("marks", marks_body(marks, carried)),
-        ("day", day),
+        day_line(before, result),
     ]
     return DayLines(session=iso(result.session), lines=lines)
+
+
+def day_line(before: Account, result: SessionResult) -> Line:
+    """The last line of a session that began with the account ``before``."""
+    try:
+        return "day", _day_body_of(before, result)
+    except (KeyError, ArithmeticError, StopIteration) as error:
+        raise LedgerConflict(
+            f"{iso(result.session)}: the result does not follow from the account before it "
+            f"({type(error).__name__}: {error})"
+        ) from error
 
 
 def plain_order(sequence: int, symbol: str, side: str, quantity: object, reason: str) -> str:

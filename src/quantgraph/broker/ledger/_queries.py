@@ -35,7 +35,7 @@ from quantgraph.broker.ledger._journal import (
     JournalStore,
     Stored,
     chain_hash,
-    day_lines,
+    day_line,
     event_of,
     marks_of,
     outcome_of,
@@ -405,7 +405,7 @@ def verify_session(run_id: str, before: Account, session: str, lines: list[Line]
         ) from error
     for problem in _problems(before, result):
         raise LedgerConflict(f"{where}: {problem}", run_id=run_id, session=session)
-    (_, written), (_, follows) = lines[-1], day_lines(before, result).lines[-1]
+    (_, written), (_, follows) = lines[-1], day_line(before, result)
     if written != follows:
         old, new = json.loads(written), json.loads(follows)
         name = next(name for name in new if old.get(name) != new[name])

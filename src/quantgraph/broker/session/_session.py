@@ -67,7 +67,7 @@ class Market:
     blocks_from
         Smallest number of cells (sessions times symbols) of the data for trading in blocks. The fills are the
         same; with fewer cells it is not worth the fifteen seconds that compiling takes once on each machine.
-        None: 50,000, and 5,000 in a process that has the compiled code already.
+        None: 50,000, and 0 in a process that has the compiled code already.
     """
 
     store: DataState
@@ -208,7 +208,7 @@ class Session:
     def exits(self) -> tuple[Order, ...]:
         """The sales that a trade plan and exit rules send at this open."""
         exits = self._exits
-        return () if exits is None else tuple(exits.due(self.day, self._at_open, self.quotes))
+        return tuple(exits.due(self.day, self._at_open, self.quotes)) if exits and exits.follows else ()
 
     @property
     def exited(self) -> Mapping[str, pd.Timestamp]:

@@ -74,16 +74,18 @@ _lock = threading.Lock()
 _threads: list[threading.Thread] = []
 
 
-def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
-    """Call the decider, and copy what it returns.
+def collect_decision(decider: Decider, context: DecisionContext, rule: BlockRule | None = None) -> Decision:
+    """Call the decider, and copy what it returns; one whose block rule does not trade what it holds is not.
 
     If it leaves the end of its session's budget to the run, the session has no orders, and the notes say why.
 
     Raises
     ------
     BadOption
-        If it returns neither a decision nor a list of orders.
+        If it returns neither a decision nor a list of orders, or exit rules beside a block rule.
     """
+    if rule and not rule.trades and context.account.positions:
+        return Decision([])
     with deciding(context.view.moment):
         try:
             returned = decider.decide(context)
@@ -92,7 +94,10 @@ def collect_decision(decider: Decider, context: DecisionContext) -> Decision:
                 raise
             returned = Decision(notes={"error": error.line})
         context.check()
-        return validate_decision(decider.name, returned, context.session)
+        decision = validate_decision(decider.name, returned, context.session)
+    if rule and decision.exits:
+        raise BadOption("a decider with a block rule gives no exit rules", parameter="exits")
+    return decision
 
 
 def check_decider(decider: object) -> Decider:
@@ -337,9 +342,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
                 try:
                     if results:
                         session, context = open_session(day, results[-1].account)
-                    decision = collect_decision(decider, context)
-                    if rule and decision.exits:
-                        raise BadOption("a decider with a block rule gives no exit rules", parameter="exits")
+                    decision = collect_decision(decider, context, rule)
                     results.append(session.close(decision, decider=decider.name))
                 except Exception:
                     if not results:
@@ -576,7 +579,7 @@ def _worth_blocks(market: Market) -> bool:
     """Whether it is worth trading in blocks."""
     least = market.blocks_from
     if least is None:
-        least = LOADED_FROM if is_block_code_loaded() else BLOCKS_FROM
+        least = 0 if is_block_code_loaded() else BLOCKS_FROM
     return _has_numba() and _cells(market) >= least
 
 
