@@ -1,7 +1,7 @@
 """Runs in forked children that are killed with SIGKILL and resumed until they are done.
 
 Usage: ``crash_child.py WHAT WAY FOLDER KILLS SEED``; prints one JSON object. ``WHAT`` is ``rule`` (a signal rule),
-``orders`` (every kind of order), ``steps`` (the same by a decider that logs steps from threads) or ``graph`` with the sessions of a step, ``graph8``. ``WAY`` is ``time`` (at
+``orders`` (every kind of order), ``asked`` (the same by one that asks models, a transaction a session), ``steps`` (the same by a decider that logs steps from threads) or ``graph`` with the sessions of a step, ``graph8``. ``WAY`` is ``time`` (at
 ``KILLS`` instants of the run's wall time) or ``boundary`` (at every boundary of every transaction; no ``KILLS``).
 
 All that is imported, compiled and cached is so before the first fork, so a child costs milliseconds.
@@ -31,7 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import TradePlan
+from quantgraph.broker import ModelDecider, TradePlan
 from quantgraph.broker.ledger import Ledger, LoggedStep
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
@@ -43,6 +43,10 @@ Work = Callable[[Path], None]
 BOUNDARIES = ("before BEGIN", "after BEGIN", "between two rows", "before COMMIT", "after COMMIT")
 SENTENCE = "用合成30成分股，5日均线上穿20日均线买入，下穿卖出，2024年1月到3月"
 THREAD = {"configurable": {"thread_id": "t"}}
+
+
+class Asked(RandomDecider, ModelDecider):
+    """As one that asks models."""
 
 
 class StepLogger(RandomDecider):
@@ -77,7 +81,7 @@ def traded(what: str):
     if what == "rule":
         return world.market(Rulebook.mainland()), world.sessions, SignalRule()
     rules = Rulebook.mainland(volume_share="0.5")
-    kind = StepLogger if what == "steps" else RandomDecider
+    kind = {"steps": StepLogger, "asked": Asked}.get(what, RandomDecider)
     return world.market(rules), world.sessions, kind(4, world.symbols)
 
 

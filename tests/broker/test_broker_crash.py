@@ -48,7 +48,7 @@ def check_journal(lines: list[dict]) -> Counter:
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("what", ["rule", "orders"])
+@pytest.mark.parametrize("what", ["rule", "orders", "asked"])
 def test_fifty_kills_at_any_instant_change_nothing(what, folder):
     told = crash(folder, what, "time", 50)
     kinds = check_journal(told["journal"])
@@ -93,9 +93,10 @@ def check_orders(lines: list[dict]) -> None:
     assert len({order.get("code") for order in orders}) > 8
 
 
-def test_a_kill_at_every_boundary_of_every_transaction_changes_nothing(folder):
-    transactions = 1 + 1 + SESSIONS  # the schema, the opening, the sessions
-    told = crash(folder, "orders", "boundary")
+@pytest.mark.parametrize(("what", "parts"), [("asked", SESSIONS), ("orders", 1)])
+def test_a_kill_at_every_boundary_of_every_transaction_changes_nothing(what, parts, folder):
+    transactions = 1 + 1 + parts  # the schema, the opening, the sessions
+    told = crash(folder, what, "boundary")
     check_journal(told["journal"])
     check_orders(told["journal"])
     assert set(Counter(told["kills"]).values()) == {transactions}

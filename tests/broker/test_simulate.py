@@ -293,6 +293,41 @@ def test_what_was_traded_before_a_rule_fails_is_recorded(market, days, tmp_path)
         assert [*ledger.results("a")] == [*ledger.results("b")]
 
 
+def test_a_decider_of_ones_own_is_asked_once_a_session_and_knows_those_before(market, days, tmp_path):
+    class Own(Decider):
+        name = "own"
+
+        def __init__(self):
+            self.seen = []
+
+        def decide(self, context):
+            self.seen.append((context.session, len(context.history) if len(self.seen) % 2 else None))
+            if context.session == days[2]:
+                raise ConnectionError("gone")
+            return []
+
+    own = Own()
+    with Ledger(tmp_path / "l.db") as ledger:
+        with pytest.raises(ConnectionError, match="gone"):
+            run_sessions(market, days, own, cash=20_000, ledger=ledger, run_id="a")
+        assert ledger.sessions("a") == list(days[:2])
+    assert own.seen == [(days[0], None), (days[1], 1), (days[2], None)]
+
+
+def test_sessions_of_a_slow_decider_are_committed_as_they_pass(market, days, tmp_path, monkeypatch):
+    monkeypatch.setattr("quantgraph.broker.session._simulate._TOGETHER_SECONDS", -1)
+    recorded = []
+
+    class Looks(Scripted):
+        def decide(self, context):
+            recorded.append(len(ledger.sessions("a")))
+            return super().decide(context)
+
+    with Ledger(tmp_path / "l.db") as ledger:
+        run_sessions(market, days, Looks(), cash=20_000, ledger=ledger, run_id="a")
+    assert recorded == list(range(len(days)))
+
+
 def test_a_holding_that_never_closed_with_a_price_is_worth_its_last_open_in_a_target_weight():
     days, nan = pd.DatetimeIndex(["2024-01-02", "2024-01-03", "2024-01-04"], name="trade_date"), np.nan
     opens = pd.DataFrame({CODE: [10.0, 10.0, 10.0], OTHER: [nan, 20.0, nan]}, index=days)

@@ -18,7 +18,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from states import flat
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Decider, Market, TradePlan
+from quantgraph.broker import Decider, Market, ModelDecider, TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import BLOCK_SESSIONS, run_sessions
 from quantgraph.data.sample import SampleSource
@@ -128,18 +128,20 @@ def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step, 
     ledger.check("r")
 
 
-def test_a_decider_that_must_be_asked_gets_a_step_a_session(store, ledger):
-    class Asked(Decider):
-        name = "asked"
+@pytest.mark.parametrize(("kind", "steps"), [(ModelDecider, 58), (Decider, 1)])
+def test_a_decider_that_asks_models_gets_a_step_a_session(kind, steps, store, ledger):
+    class Own(kind):
+        name = "own"
 
         def decide(self, context):
             return []
 
     graph = create_trading_graph(
-        source="sample", decider=Asked(), resources=Resources(store=store, ledger=ledger)
+        source="sample", decider=Own(), resources=Resources(store=store, ledger=ledger)
     )
     nodes = [next(iter(step)) for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")]
-    assert nodes.count("decision") == len(sessions_of_window())
+    assert len(sessions_of_window()) == len(ledger.sessions("r")) == 58
+    assert nodes.count("decision") == steps
 
 
 def test_holdings_are_marked_where_the_graph_is_told(store, ledger):

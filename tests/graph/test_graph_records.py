@@ -10,7 +10,7 @@ import pytest
 from langgraph.runtime import RunControl
 from states import flat, grouped
 
-from quantgraph.broker import DataNeeds, Decider
+from quantgraph.broker import DataNeeds, ModelDecider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data.files import FileSource
 from quantgraph.errors import RunMismatch, SourceUnavailable
@@ -27,7 +27,7 @@ REQUEST = f"{CODES}, {WINDOW}"
 RULE = "buy when the 2-day average crosses above the 3-day average, sell when it crosses below"
 
 
-class Reader(Decider):
+class Reader(ModelDecider):
     """Keeps the titles that it could read at each open."""
 
     name = "reader"

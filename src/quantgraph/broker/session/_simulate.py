@@ -12,12 +12,13 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -63,7 +64,9 @@ NOTES_LIMIT = 1_000_000
 BLOCK_SESSIONS = 128
 """Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
 TOGETHER = 64
-"""Sessions that are committed together where a rule is traded order by order."""
+"""Sessions that are committed together where no model is asked, order by order."""
+_TOGETHER_SECONDS, _STEP_SECONDS = 0.2, 1.0
+"""Seconds after which a decider of one's own has its sessions committed, and its step of the graph ends."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
 _ORDER = tuple(each.name for each in fields(Order) if each.name != "trigger")
@@ -302,7 +305,7 @@ def advance(
     growing_view
         One of the market's commit; calls for successive parts of a run share one.
     """
-    for done in _advance(market, sessions, decider, account, run, growing_view, None):
+    for done in _advance(market, sessions, decider, account, run or RunContext(), growing_view, None, []):
         yield from (done,) if isinstance(done, Block) else done
 
 
@@ -311,18 +314,21 @@ def _advance(  # noqa: PLR0917 - as in advance()
     sessions: Sequence[pd.Timestamp],
     decider: Decider,
     account: Account,
-    run: RunContext | None,
+    run: RunContext,
     growing_view: GrowingView | None,
     at_least: int | None,
+    results: list[SessionResult],
 ) -> Iterator[Sequence[SessionResult] | Block]:
     """Like :func:`advance`; results of sessions that may be committed together come together.
 
-    Once ``at_least`` sessions are traded, it stops after the next one without a block rule; None: all are.
+    Once ``at_least`` sessions are traded, it stops after the next one of a decider that asks models, and
+    where one without a block rule has taken long; None: all are. ``results`` are the sessions that are not
+    committed yet; who commits them empties it.
     """
     view = growing_view or market.store.growing_view(market.data_ref)
     left, least = list(sessions), len(sessions) if at_least is None else at_least
 
-    run = run or RunContext()
+    asks, begun = isinstance(decider, ModelDecider), monotonic()
     exits, refused = exits_of(run, market), cast("_Refused", run.kept.setdefault("refused", _Refused()))
 
     def open_session(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
@@ -332,26 +338,37 @@ def _advance(  # noqa: PLR0917 - as in advance()
     while left:
         session, context = open_session(left[0], account)
         rule = decider.block_rule(context)
-        part = _next_part(market, left, rule, account, exits, refused)
+        part = left[:1] if asks else _next_part(market, left, rule, account, exits, refused)
         if isinstance(part, Block):
             yield part
             account, traded = part.account, len(part.sessions)
         else:
-            results = list[SessionResult]()
-            for day in part:
+            traded, failed = 0, None
+            for day in part if rule else _in_time(part):
                 try:
-                    if results:
-                        session, context = open_session(day, results[-1].account)
+                    if traded:
+                        session, context = open_session(day, account)
                     decision = collect_decision(decider, context, rule)
                     results.append(session.close(decision, decider=decider.name))
-                except Exception:
-                    if not results:
-                        raise
-                    break  # it is raised again as the first, after these are recorded
-            yield results
-            account, traded = results[-1].account, len(results)
+                except Exception as error:  # noqa: BLE001 - raised after those before it are recorded
+                    failed = error
+                    break
+                account, traded = results[-1].account, traded + 1
+            yield list(results)
+            results.clear()
+            if failed:
+                raise failed
         left, least = left[traded:], least - traded
-        if rule is None and least <= 0:
+        if rule is None and least <= 0 and (asks or monotonic() > begun + _STEP_SECONDS):
+            return
+
+
+def _in_time(days: Iterable[pd.Timestamp]) -> Iterator[pd.Timestamp]:
+    """The first of some days: no other follows after :data:`_TOGETHER_SECONDS`."""
+    begun = monotonic()
+    for day in days:
+        yield day
+        if monotonic() > begun + _TOGETHER_SECONDS:
             return
 
 
@@ -364,9 +381,7 @@ def _next_part(  # noqa: PLR0917 - what _advance() has
     refused: _Refused,
 ) -> Block | Sequence[pd.Timestamp]:
     """The next sessions as a block that was traded, or those to be traded order by order."""
-    if rule is None:
-        return left[:1]
-    if not (_worth_blocks(market) and exits.in_arrays):
+    if rule is None or not (_worth_blocks(market) and exits.in_arrays):
         return left[:TOGETHER]
     if not refused.next(left):
         index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
@@ -441,24 +456,34 @@ def commit_sessions(
 ) -> None:
     """Trade sessions that follow the last one of a run, and commit them.
 
-    A session is one transaction. Sessions that a decider has a block rule for are one transaction together:
-    a block, or up to :data:`TOGETHER` order by order.
+    A session of a decider that asks models is one transaction. Others are one together: a block, or up to
+    :data:`TOGETHER` order by order. A decision that reads the run's history has all before it committed.
 
     For ``run``, ``growing_view`` and ``at_least`` see :func:`_advance`. ``on_session`` gets each
     committed session and the account's value at its end.
     """
-    account = ledger.account(run_id)
-    for done in _advance(market, sessions, decider, account, run, growing_view, at_least):
+    account, results = ledger.account(run_id), cast("list[SessionResult]", run.kept.setdefault("results", []))
+    results.clear()
+
+    def commit() -> None:
+        done = ledger.commit_days(run_id, results) if results else []
+        results.clear()
+        for result in done:
+            on_session(result.session, result.value)
+
+    def history() -> Sequence[SessionResult]:
+        commit()
+        return run.history()
+
+    run_so_far = replace(run, history=history)
+    for done in _advance(market, sessions, decider, account, run_so_far, growing_view, at_least, results):
         if isinstance(done, Block):
             ledger.commit_block(run_id, account, done.days, done.account)
-            values = list(zip(done.sessions, done.values, strict=True))
-            account = done.account
+            for session, value in zip(done.sessions, done.values, strict=True):
+                on_session(session, value)
         else:
-            ledger.commit_days(run_id, done)
-            values = [(result.session, result.value) for result in done]
-            account = done[-1].account
-        for session, value in values:
-            on_session(session, value)
+            commit()
+        account = ledger.account(run_id)
 
 
 def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
