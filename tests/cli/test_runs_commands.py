@@ -126,6 +126,22 @@ def test_a_run_is_shown_as_it_was_at_its_end(two_runs: Any) -> None:
     assert latest[2].startswith(f"run {two_runs[1][0].name}, the latest in ")
 
 
+def test_the_timings_of_a_run_are_sums_of_its_nodes_with_why_it_went_order_by_order(
+    two_runs: Any, tmp_path: Path
+) -> None:
+    (first, _, _), _ = two_runs
+    seconds = {"reflection": 0.25, "data_fetch": 0.5, "daily_loop": 0.25, "decision": 1.5}
+    changed = {"seconds": seconds, "order_by_order": "prices finer than four decimals", "question": "buy"}
+    status, out, _ = call("show", edited(first, tmp_path / "x", "result.json", **changed), "--timings")
+    assert status == 0
+    assert out.split("\n")[:4] == [
+        "read                0.25 s",
+        "fetch               0.50 s",
+        "trade, ledger       1.75 s",
+        "traded order by order: prices finer than four decimals",
+    ]
+
+
 def test_a_run_that_is_not_done_says_why_and_what_to_do(two_runs: Any, tmp_path: Path) -> None:
     place = tmp_path / "runs"
     ended = CliRunner().invoke(

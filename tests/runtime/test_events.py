@@ -40,6 +40,7 @@ KEYS = {
     "quantgraph.session": {"path": str, "session": str, "value": str, "number": int, "sessions": int},
     "quantgraph.question": {"path": str, "clarification": dict},
     "quantgraph.said": {"path": str, "lines": list},
+    "quantgraph.orders": {"path": str, "why": str},
     "quantgraph.proof": {"path": str, "runs": int, "seconds": int, "line": str},
 }
 

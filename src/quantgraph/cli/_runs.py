@@ -191,6 +191,9 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
     inline: Inline = False,
     lang: Lang = None,
     code: ShowCode = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Seconds of each part of the run instead of its result.")
+    ] = False,
     ledger: LedgerPlace = None,
     out: RunsFolder = None,
     as_json: AsJson = False,
@@ -209,9 +212,11 @@ def show(  # noqa: PLR0917 - typer reads options from the parameters
             result = open_run(folder.absolute(), ledger=ledger)
             if as_json:
                 echo_json(dict(result))
+            elif timings:
+                _print_timings(result)
             else:
                 _show(result, code=code)
-            if result["state"] == "ended" and not as_json:
+            if result["state"] == "ended" and not (as_json or timings):
                 written = folder / PAGE_FILE
                 again = lang or inline or to or (open_it and not written.is_file())
                 options: dict[str, Any] = {"lang": lang, "inline": inline, "to": to, "ledger": ledger}
@@ -308,6 +313,28 @@ def _show_page(page: Path, lang: Language | None, *, open_it: bool) -> None:
     echo(f"{say(lang or locale_language(), zh='页面', en='page')}: {page}")
     if open_it and not webbrowser.open(page.resolve().as_uri()):
         print_status(f"no browser could be started: open {page}")
+
+
+_PARTS = (
+    ("读句子", "read", ("reflection", "clarify")),
+    ("取数据", "fetch", ("data_fetch",)),
+    ("代码", "code", ("signal_generate",)),
+    ("证明", "proof", ("validate",)),
+    ("交易与账本", "trade, ledger", ("daily_loop", "decision")),
+    ("结果", "result", ("report",)),
+)
+"""Of a run's time: names, and the nodes of the graph."""
+
+
+def _print_timings(result: RunResult) -> None:
+    """Print the seconds of each part, and why compiled code has not traded all sessions."""
+    language, seconds = language_of(result["question"]), result.get("seconds") or {}
+    for zh, en, nodes in _PARTS:
+        taken = [seconds[node] for node in nodes if node in seconds]
+        if taken:
+            echo(f"{_pad(say(language, zh=zh, en=en), 16, right=False)}{sum(taken):8.2f} s")
+    if why := result.get("order_by_order"):
+        echo(say(language, zh=f"逐单成交：{why}", en=f"traded order by order: {why}"))
 
 
 def _show(result: RunResult, *, code: bool) -> None:

@@ -18,7 +18,7 @@ from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading
 from quantgraph.market import session_of, sessions_between
 from quantgraph.runtime import STEP_LIMIT, steps_left
-from quantgraph.runtime.dialogue import emit_session
+from quantgraph.runtime.dialogue import emit_orders, emit_session
 from quantgraph.runtime.endings import (
     FATAL_ERRORS,
     end_reason,
@@ -124,7 +124,7 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             emit_session(result.session, result.value, window=sessions)
         return {"proposal": None}
     with trading.growing_view(run_id, state, first) as growing:
-        commit_sessions(
+        why = commit_sessions(
             trading.market(state),
             list(left[: max(BLOCK_SESSIONS, at_least)]),
             trading.decider,
@@ -135,6 +135,8 @@ def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             at_least=at_least,
             on_session=partial(emit_session, window=sessions),
         )
+    if why:
+        emit_orders(why.text(language(state)))
     return {}
 
 

@@ -128,6 +128,8 @@ class _Progress:
         self._run_id, self._resources = run_id, resources
         self.report = resources.watch or (lambda _event: None)
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.order_by_order = ""
+        """Why compiled code has not traded all sessions."""
         self.stopped: dict[str, Any] = {}
         """Why the run ended before its graph did."""
         self.result: dict[str, Any] = {}
@@ -145,6 +147,8 @@ class _Progress:
         name = str(event["path"]).removeprefix(_SUBGRAPH)
         if event["event"] == "quantgraph.said":
             self.report(RunEvent(kind="said", name=name, text="\n".join(event["lines"])))
+        if event["event"] == "quantgraph.orders":
+            self.order_by_order = event["why"]
         if event["event"] == "quantgraph.proof":
             self.report(RunEvent(kind="proof", name=name, text=event["line"]))
         if event["event"] == "quantgraph.session":
@@ -245,7 +249,8 @@ def _writing_result(manifest: Manifest, folder: Path, opened: OpenRun, thread: s
             result |= run_outcome(state, opened.resources.source)
         result |= save_outputs(folder, manifest.spec.question, state, opened.resources.store)
         result |= {"usage": progress.recording.usage(), "cached": progress.recording.cached()}
-        result |= {"seconds": dict(progress.seconds)} | progress.stopped | {"state": "ended"}
+        result |= {"seconds": dict(progress.seconds), "order_by_order": progress.order_by_order}
+        result |= progress.stopped | {"state": "ended"}
         # A late reply may still be recorded; the record of a replay belongs to another run.
         unsettled = result["ended_because"] == "cancelled" or progress.recording.replays
         write_result(folder, result, {} if unsettled else final_checksums(folder, progress.recording))

@@ -453,8 +453,10 @@ def commit_sessions(
     growing_view: GrowingView | None = None,
     at_least: int | None = None,
     on_session: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
-) -> None:
+) -> Note | None:
     """Trade sessions that follow the last one of a run, and commit them.
+
+    Returns why compiled code has refused some of the run's sessions, which went order by order; else None.
 
     A session of a decider that asks models is one transaction. Others are one together: a block, or up to
     :data:`TOGETHER` order by order. A decision that reads the run's history has all before it committed.
@@ -484,6 +486,7 @@ def commit_sessions(
         else:
             commit()
         account = ledger.account(run_id)
+    return cast("_Refused", run.kept.get("refused", _Refused())).why
 
 
 def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:

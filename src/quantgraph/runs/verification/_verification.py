@@ -55,7 +55,7 @@ from quantgraph.tools import read_window
 
 Export = Literal["ledger", "executions", "signal", "strategy", "result", "record"]
 
-_PLACES = frozenset({"run_dir", "path", "seconds"})
+_PLACES = frozenset({"run_dir", "path", "seconds", "order_by_order"})
 """Keys of a result that say where and when it was made."""
 _TABLES = ("journal", "recording", "saved_rules", "executions", "execution_logs")
 """Of a ledger's file."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from quantgraph.runtime.dialogue._events import (
         EventsTransformer,
         RunEvent,
+        emit_orders,
         emit_proof,
         emit_reading,
         emit_session,
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from quantgraph.runtime.dialogue._forms import QuestionForm, answer_in_text, numbered_options
     from quantgraph.runtime.dialogue._questions import (
         Answer,
-        AnswerFunction,
         OnClarify,
         answer_schema,
         ask_question,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
-    "AnswerFunction",
     "EventsTransformer",
     "OnClarify",
     "QuestionForm",
@@ -44,6 +43,7 @@ __all__ = [
     "check_answers_question",
     "check_checkpointer",
     "check_not_async",
+    "emit_orders",
     "emit_proof",
     "emit_reading",
     "emit_session",

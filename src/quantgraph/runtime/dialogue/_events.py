@@ -110,7 +110,16 @@ class ProofEvent(TypedDict):
     """The same in the user's language."""
 
 
-Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | UnderstandingEvent | ProofEvent
+class OrdersEvent(TypedDict):
+    """Sessions were traded order by order, because compiled code cannot trade them."""
+
+    event: Literal["quantgraph.orders"]
+    path: str
+    why: str
+    """In the user's language."""
+
+
+Event = NodeEvent | ModelEvent | SessionEvent | QuestionEvent | UnderstandingEvent | ProofEvent | OrdersEvent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,6 +201,12 @@ def emit_proof(runs: int, seconds: float, line: str) -> None:
     scope = current_scope()
     path = scope.path if scope else ""
     emit(ProofEvent(event="quantgraph.proof", path=path, runs=runs, seconds=round(seconds), line=line))
+
+
+def emit_orders(why: str) -> None:
+    """Emit why sessions were traded order by order."""
+    scope = current_scope()
+    emit(OrdersEvent(event="quantgraph.orders", path=scope.path if scope else "", why=why))
 
 
 def emit_session(session: pd.Timestamp, value: Decimal, *, window: pd.DatetimeIndex) -> None:

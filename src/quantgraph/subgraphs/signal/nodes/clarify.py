@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, HumanMessage
@@ -20,7 +20,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm.messages import escape_tags, wrap
 from quantgraph.recording.scope import AnsweredBy, keep_answer
 from quantgraph.runtime import OpenResources, Resources, open_resources
-from quantgraph.runtime.dialogue import AnswerFunction, ask_question, assumption_update, check_checkpointer
+from quantgraph.runtime.dialogue import ask_question, assumption_update, check_checkpointer
 from quantgraph.runtime.endings import MODEL_ERRORS, end_update, success_update
 from quantgraph.runtime.graph_state import (
     Clarification,
@@ -250,7 +250,7 @@ def _take_default(
 
 def _ask(state: SignalSubgraphState, task: Clarification, resources: OpenResources) -> dict[str, Any]:
     try:
-        answerer = cast("Literal['ask'] | AnswerFunction", resources.on_clarify)
+        answerer = cast("Any", resources.on_clarify)
         text, who = ask_question(task, answerer, resources.questions)
     except BadOption as error:
         ended = end_update(state, "needs_answer", f"needs_answer: {error.message}")
