@@ -175,6 +175,7 @@ _ADVICE = {
     "no_opinion": "take a longer window, or shorter averages",
     "no_trades": "the strategy never buys in this window: loosen the condition or widen the window",
     "meaning_differs": "hold the code against the sentence at the cell that is named, or say the rule anew",
+    "meaning_on_schedule": "leave the schedule to the trade plan, which has it already",
     "meaning_lost_number": "write the number into the code as it was said, or into the trade plan",
     "meaning_review": "hold the code against the sentence at the cell that is named",
     "meaning_overlap": "say levels that do not overlap: where both hold, selling wins",

@@ -154,7 +154,7 @@ def test_each_condition_says_where_it_first_mattered(traded):
     understood = request_of(state)["understanding"]["clauses"]
     assert [*understood[1]["mattered"].values()] == [
         "在这个区间里没有改变信号",
-        " changed nothing in this window",
+        "changed nothing in this window",
     ]
     told = {each["words"]: each["mattered"]["zh"] for each in understood}
     first = fills[fills["side"] == "sell"]["trade_date"].iloc[0]

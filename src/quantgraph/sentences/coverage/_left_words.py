@@ -13,7 +13,7 @@ from quantgraph.sentences.coverage._words import plain, squeezed, without_dates_
 def left_words(text: str, quotes: Iterable[str], names: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the pieces of a text outside of all quotes that say something, beside dates and securities.
 
-    >>> left_words("帮我看看，5日线上穿20日线买入，图个吉利", ["5日线上穿20日线买入"])
+    >>> left_words("5日线上穿20日线或者放量买入，图个吉利", ["5日线上穿20日线", "放量买入"])
     ('图个吉利',)
     """
     left = said = plain(text)
@@ -26,7 +26,7 @@ def left_words(text: str, quotes: Iterable[str], names: Iterable[str] = ()) -> t
     for (begin, after), (end, _) in itertools.pairwise(breaks):
         piece = left[after:end]
         if _says_something(piece):
-            is_word = said[begin:after].strip(_MARKS) != ""  # "unless it ran up"
+            is_word = left[begin:after].strip(_MARKS) != ""  # "unless it ran up"
             start = begin if is_word else after + len(piece) - len(piece.lstrip())
             found[" ".join(said[start : after + len(piece.rstrip())].split())] = None
     return tuple(found)
@@ -37,8 +37,8 @@ _BREAKS = re.compile(  # "但"
     r"[,，;；。!！?？\n、:：]|\.(?=\s|$)|(?<![a-z])(?:but|unless|except|then)(?![a-z])|但是?|不过|除非|然后"
 )
 _SMALL = re.compile(  # "买入过去"
-    r"过去|最近|其中|回测|跑一遍|试试|[到里]|买入?|建仓|进场|入场|卖出?|清仓|离场|出场|持有|拿着"
-    r"|(?<![a-z])(?:and|on|in|at|the|it|then|so|to|of|with|for|buy\w*|sell\w*|enter\w*|exit\w*|hold\w*|keep\w*|stay\w*)(?![a-z])"
+    r"过去|最近|其中|或者|并且|而且|回测|跑一遍|试试|[到里]|买入?|建仓|进场|入场|卖出?|清仓|离场|出场|持有|拿着"
+    r"|(?<![a-z])(?:and|or|on|in|at|the|it|then|so|to|of|with|for|buy\w*|sell\w*|enter\w*|exit\w*|hold\w*|keep\w*|stay\w*)(?![a-z])"
 )
 
 

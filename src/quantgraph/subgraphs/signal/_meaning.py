@@ -544,12 +544,12 @@ def _held(signal: pd.DataFrame) -> pd.DataFrame:
 def _mattered(apart: pd.DataFrame, held: pd.DataFrame) -> dict[Language, str]:
     rows = apart.any(axis=1)
     if not rows.any():
-        return {"zh": "在这个区间里没有改变信号", "en": " changed nothing in this window"}
+        return {"zh": "在这个区间里没有改变信号", "en": "changed nothing in this window"}
     session = pd.DatetimeIndex(rows.index)[int(rows.to_numpy().argmax())]
     symbol = str(apart.columns[int(apart.loc[session].to_numpy().argmax())])
     zh, en = ("持有", "held") if held[symbol].loc[session] else ("空仓", "out")
     day = f"{session:%Y-%m-%d} {symbol}"
     return {
         "zh": f"首次改变信号：{day}（有它{zh}）",
-        "en": f" first changes the signal on {day} ({en} with it)",
+        "en": f"first changes the signal on {day} ({en} with it)",
     }

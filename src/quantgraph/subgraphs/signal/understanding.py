@@ -160,8 +160,8 @@ def understanding_lines(understanding: Understanding, language: Language) -> lis
         for clause in (each for each in clauses if each["status"] == status):
             parts = [each for each in (clause["words"], clause["became"]) if each not in _SAID]
             lines.append(label + colon + " → ".join(parts))
-    told = [each for each in clauses if "mattered" in each]
-    return lines + [f"「{each['words'] or each['became']}」{each['mattered'][language]}" for each in told]
+    told = [(each["words"] or each["became"], each) for each in clauses if "mattered" in each]
+    return lines + [words(f"「{said}」", f'"{said}" ') + each["mattered"][language] for said, each in told]
 
 
 _SAID = ("", "不执行", "not done")  # by the label of the line
