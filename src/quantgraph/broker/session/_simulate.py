@@ -359,7 +359,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
             if failed:
                 raise failed
         left, least = left[traded:], least - traded
-        if rule is None and least <= 0 and (asks or monotonic() > begun + _STEP_SECONDS):
+        if least <= 0 and (asks or (rule is None and monotonic() > begun + _STEP_SECONDS)):
             return
 
 
