@@ -350,7 +350,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
                         session, context = open_session(day, account)
                     decision = collect_decision(decider, context, rule)
                     results.append(session.close(decision, decider=decider.name))
-                except Exception as error:  # noqa: BLE001 - raised after those before it are recorded
+                except BaseException as error:  # noqa: BLE001 - raised after those before it are recorded
                     failed = error
                     break
                 account, traded = results[-1].account, traded + 1
