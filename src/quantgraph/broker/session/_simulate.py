@@ -354,7 +354,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
                     failed = error
                     break
                 account, traded = results[-1].account, traded + 1
-            yield list(results)
+            yield results
             results.clear()
             if failed:
                 raise failed
@@ -383,7 +383,7 @@ def _next_part(  # noqa: PLR0917 - what _advance() has
     """The next sessions as a block that was traded, or those to be traded order by order."""
     if rule is None or not (_worth_blocks(market) and exits.in_arrays):
         return left[:TOGETHER]
-    if not refused.next(left):
+    if not refused.next(left[:1]):
         index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
         longest = max(BLOCK_SESSIONS, BLOCK_CELLS * len(index) // max(1, _cells(market)))
         # The arrays of the data's first session are copies, because none is before it; others are views.
@@ -454,9 +454,7 @@ def commit_sessions(
     at_least: int | None = None,
     on_session: Callable[[pd.Timestamp, Decimal], None] = lambda _session, _value: None,
 ) -> Note | None:
-    """Trade sessions that follow the last one of a run, and commit them.
-
-    Returns why compiled code has refused some of the run's sessions, which went order by order; else None.
+    """Trade and commit sessions after a run's last one; return why compiled code has refused some, if it has.
 
     A session of a decider that asks models is one transaction. Others are one together: a block, or up to
     :data:`TOGETHER` order by order. A decision that reads the run's history has all before it committed.
@@ -483,9 +481,10 @@ def commit_sessions(
             ledger.commit_block(run_id, account, done.days, done.account)
             for session, value in zip(done.sessions, done.values, strict=True):
                 on_session(session, value)
-        else:
+            account = done.account
+        elif done:
+            account = done[-1].account
             commit()
-        account = ledger.account(run_id)
     return cast("_Refused", run.kept.get("refused", _Refused())).why
 
 

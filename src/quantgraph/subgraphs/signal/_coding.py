@@ -29,7 +29,7 @@ from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors
 from quantgraph.subgraphs.signal._meaning import clauses_beside, user_words
 from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, question_update
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import coded_in, traded_symbols
+from quantgraph.subgraphs.signal.understanding import coded_in, traded_symbols, trees_in
 from quantgraph.tools import ToolContext
 
 
@@ -83,7 +83,7 @@ def _conditions_text(request: Mapping[str, Any], words: Language) -> str:
     """Return which conditions are to be coded, if the rest of the rule is computed as it was read."""
     if not (coded := coded_in(request)):
         return ""
-    entry, leave = request["parts"]["trees"]
+    entry, leave = trees_in(request)
     note = say(
         words,
         zh="只写 <conditions> 里的条件，每个交出一个同名的信号：成立为 1，不成立为 0。"

@@ -1,4 +1,4 @@
-"""Does the code do it: the proof that a signal does not use the future, and its review by a model.
+"""Does the code do it: the sessions that a signal needs, the proof that it knows no future, its review.
 
 A model may warn. It stops a run only with a cell that reproduces the fault on the data and the signal.
 """

@@ -31,6 +31,7 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
     local_source,
+    quotes_of,
     rule_in,
 )
 from quantgraph.subgraphs.signal._checks import (
@@ -377,10 +378,9 @@ def check_with_source(reading: Reading) -> Reading | Question:
         return reading.asking(_invalid_request_update(state, resources, reading.params, error))
     if (rule := rule_in(reading.params)) is None:
         return replace(reading, request=request)
-    quotes = {each["name"]: each["quote"] or each["became"] for each in reading.params["clauses"]}
-    coded = {name: quotes[name] for name in rule.given}
-    trees = {"trees": [*rule.expressions]}
-    return replace(reading, request={**request, **({"parts": {**trees, "coded": coded}} if coded else trees)})
+    trees, quotes = {"trees": [*rule.expressions]}, quotes_of(reading.params)
+    parts = {"parts": {**trees, "coded": {name: quotes[name] for name in rule.given}}}
+    return replace(reading, request={**request, **(parts if rule.given else trees)})
 
 
 def ask_for_lacking_benchmark(reading: Reading) -> Reading | Question:

@@ -1,4 +1,4 @@
-"""May it run: what a source has, names, the index of the market, levels, fields, asked at the reading."""
+"""May it run: what a source has and lacks, and bars that cannot be, asked about before a run."""
 
 from __future__ import annotations
 

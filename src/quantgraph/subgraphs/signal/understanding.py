@@ -28,7 +28,7 @@ from quantgraph.rules import Rule, published
 from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
-from quantgraph.subgraphs.signal._agents import HELD, rule_in
+from quantgraph.subgraphs.signal._agents import HELD, quotes_of, rule_in
 from quantgraph.subgraphs.signal._plan import names_an_end, side_in_words
 from quantgraph.tools import read_window, split_codes
 
@@ -106,14 +106,15 @@ def understand(
 
 def _words_of(rule: Rule, params: Mapping[str, Any]) -> tuple[str, str]:
     """When a rule buys and sells, with the person's words where code computes a condition."""
-    language = language_of(params["strategy_desc"])
+    language, quotes = language_of(params["strategy_desc"]), quotes_of(params)
+
+    def told(code: re.Match[str]) -> str:
+        quote = quotes.get(code[1], code[1])
+        return say(language, zh=f"「{quote}」（代码）", en=f'"{quote}" (code)')
+
     buys, sells = rule.words(language)
-    quotes = {each["name"]: each["quote"] or each["became"] for each in params["clauses"]}
-    for name in rule.given:
-        code, quote = say(language, zh=f"代码 {name}", en=f"code {name}"), quotes.get(name, name)
-        told = say(language, zh=f"「{quote}」（代码）", en=f'"{quote}" (code)').replace("\\", "")
-        buys, sells = (re.sub(rf"{code}\b", told, side) for side in (buys, sells))
-    return buys, sells
+    code = say(language, zh=r"代码 (\w+)", en=r"\bcode (\w+)")
+    return re.sub(code, told, buys), re.sub(code, told, sells)
 
 
 def understanding_hash(understanding: Understanding | None) -> str:

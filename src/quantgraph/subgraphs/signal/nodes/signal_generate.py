@@ -146,13 +146,7 @@ def _of_trees(
 ) -> Update:
     """Run the cell of a rule that was read whole, for which no model is asked."""
     _add_rule(context, request)
-    attempt: Attempt = {
-        "request": dict(request),
-        "cells": context.cells,
-        "said": "",
-        "errors": [],
-        "made": None,
-    }
+    attempt = Attempt(request=dict(request), cells=context.cells, said="", errors=[], made=None)
     try:
         made = _make_signal(state, resources, context, request, data_ref)
     except FATAL_ERRORS:
