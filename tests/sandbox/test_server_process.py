@@ -22,6 +22,7 @@ import pytest
 from quantgraph.errors import CodeUnavailable
 from quantgraph.sandbox import ForkRunner
 from quantgraph.sandbox._server import ForkRequest, ServerProcess
+from quantgraph.sandbox.wire._shared_frames import SharedFrames
 from quantgraph.state.frames import freeze
 
 pytestmark = pytest.mark.proof
@@ -179,7 +180,8 @@ def test_when_the_host_is_killed_the_fork_server_and_its_child_end():
 def test_a_host_that_stops_waiting_ends_the_child(frames):
     runner = ForkRunner(timeout=30.0)
     runner.run(["1"], frames)
-    connection = runner._server.connect(ForkRequest(deadline=30.0, seconds=30.0, memory=1 << 30))
+    request = ForkRequest(deadline=30.0, seconds=30.0, memory=1 << 30)
+    connection = runner._server.connect(request, SharedFrames({}).open())
     child = os.pidfd_open(child_of(runner._server.process.pid))
     connection.close()
     assert select.select([child], [], [], 5)[0]

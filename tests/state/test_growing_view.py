@@ -27,7 +27,6 @@ from quantgraph.market import Moment, Rulebook, sessions
 from quantgraph.runtime import Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, Record, deciding
-from quantgraph.state import _growing_view as growing_view
 
 DAYS = sessions("2024-01-02", "2024-01-31")
 CODES = ["600000.SH", "600036.SH", "600519.SH"]
@@ -127,7 +126,7 @@ def test_closed_walks_give_their_descriptors_back(store, ref):
 
 
 def test_where_there_is_no_memory_file_a_nameless_one_on_disk_serves(store, ref, monkeypatch):
-    monkeypatch.delattr(growing_view.os, "memfd_create", raising=False)
+    monkeypatch.delattr(os, "memfd_create", raising=False)
     frame = store.growing_view(ref).at(Moment(DAYS[4]))["ohlcv"]["close"]
     pd.testing.assert_frame_equal(frame, panel(5)["close"], check_names=False, check_freq=False)
 

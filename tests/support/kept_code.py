@@ -64,8 +64,8 @@ class KeptCode:
             key = (_limits(runner), tuple(cells), _content(frames))
             return self.result((*key, self.number(key)), lambda: _run(runner, cells, frames))
 
-        def prefix_run(runner: ForkRunner, cells: Sequence[str], frames: Frames) -> PrefixRun:
-            return _KeptWalk(self, runner, cells, frames)
+        def prefix_run(runner: ForkRunner, cells: Sequence[str], frames: Frames, **rows: bool) -> PrefixRun:
+            return _KeptWalk(self, runner, cells, frames, rows)
 
         return patch.multiple(ForkRunner, run=run, prefix_run=prefix_run)
 
@@ -73,10 +73,12 @@ class KeptCode:
 class _KeptWalk(PrefixRun):
     """A walk whose process is started at the first step that is not kept, and then led there step by step."""
 
-    def __init__(self, kept: KeptCode, runner: ForkRunner, cells: Sequence[str], frames: Frames) -> None:
-        opening = (_limits(runner), tuple(cells), _content(frames))
+    def __init__(
+        self, kept: KeptCode, runner: ForkRunner, cells: Sequence[str], frames: Frames, rows: dict[str, bool]
+    ) -> None:
+        opening = (_limits(runner), tuple(cells), _content(frames), tuple(rows.items()))
         self._kept, self._key = kept, content_hash(repr((opening, kept.number(("prefixes", *opening)))))
-        self._open = lambda: _prefix_run(runner, cells, frames)
+        self._open = lambda: _prefix_run(runner, cells, frames, **rows)
         self._process: PrefixRun | None = None
         self._ahead: list[Moment] = []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import mmap
 import random
 import socket
 import traceback
@@ -27,7 +28,7 @@ from quantgraph.sandbox._pandas_guards import (
     refuse_object_operators,
     refuse_other_imports,
 )
-from quantgraph.sandbox.wire._growing_frames import FramesReceiver
+from quantgraph.sandbox.wire._shared_frames import FramesReader, with_token
 from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_signals, read_header
 from quantgraph.state import DataState
 from quantgraph.state.frames import FrozenFrame, freeze
@@ -143,10 +144,9 @@ def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]
     signals = store.snapshot()["signal"]
     found: dict[str, FrozenFrame] = {}
     for name in signals:
-        frame, old = signals[name], old_signals.get(name)
-        values = frame.to_numpy()
-        if old is None or not (np.shares_memory(values, old.values) or frame.equals(old.frame)):
-            found[name] = FrozenFrame(frame.index.to_numpy(), tuple(frame.columns), values)
+        signal, old = signals.frozen(name), old_signals.get(name)
+        if old is None or not (np.shares_memory(signal.values, old.values) or signal.frame.equals(old.frame)):
+            found[name] = signal
     return found
 
 
@@ -185,34 +185,50 @@ Write = Callable[[Block], Any]
 def serve_cells(header: dict[str, Any], frames: Frames, write: Write) -> None:
     """Run the cells of a request and write the reply."""
     with refuse_object_operators():
-        outcome, signals = _run(_compile_cells(header["cells"]), frames, header["output_limit"])
+        cells, store = _compile_cells(header["cells"]), quantgraph.state.DataState()
+        outcome, signals = _run(cells, frames, header["output_limit"], store)
     _reply(write, outcome, signals)
 
 
-def serve_prefixes(header: dict[str, Any], read: Read, write: Write) -> None:
+def serve_prefixes(header: dict[str, Any], memory: mmap.mmap, read: Read, write: Write) -> None:
     """Run the cells of a request once for each step that the host sends, until it hangs up."""
-    cells, receiver = _compile_cells(header["prefixes"]), FramesReceiver()
+    cells, reader = _compile_cells(header["prefixes"]), FramesReader(memory, header)
     with refuse_object_operators():
         while True:
             try:
-                step, size = read_header(read, limit=REQUEST_LIMIT)
+                step, _ = read_header(read, limit=REQUEST_LIMIT)
             except EOFError:
                 return
-            frames = receiver.receive(step, read(size))
-            outcome, signals = _run(cells, frames, header["output_limit"])
+            frames = reader.read(step["rows"])
+            outcome, signals = _run(cells, frames, header["output_limit"], _StepState())
+            if header["last_row"]:
+                signals = {name: _last_row(signal) for name, signal in signals.items()}
             _reply(write, outcome, signals)
+
+
+def _last_row(signal: FrozenFrame) -> FrozenFrame:
+    return FrozenFrame(signal.sessions[-1:], signal.symbols, signal.values[-1:])
 
 
 def _compile_cells(sources: list[str]) -> list[Cell]:
     return [Cell(source, number) for number, source in enumerate(sources, start=1)]
 
 
-def _run(cells: list[Cell], frames: Frames, output_limit: int) -> tuple[CellOutcome, dict[str, FrozenFrame]]:
+class _StepState(DataState):
+    """The store of one step: what is committed to it has a made-up name, and is not hashed."""
+
+    def _frozen(self, panel: str, frames: object) -> dict[str, FrozenFrame]:
+        fresh = super()._frozen(panel, frames)
+        return {name: with_token(frame, f"made-{id(frame)}") for name, frame in fresh.items()}
+
+
+def _run(
+    cells: list[Cell], frames: Frames, output_limit: int, store: DataState
+) -> tuple[CellOutcome, dict[str, FrozenFrame]]:
     # Every run draws different random numbers, so that an unseeded strategy is found to differ.
     random.seed()
-    np.random.seed()  # noqa: NPY002 - the global generator is the one that generated code uses
+    np.random.seed(random.getrandbits(32))  # noqa: NPY002 - the generator that generated code uses
     set_clock_at_end(frames)
-    store = quantgraph.state.DataState()
     store.adopt(frames)
     # Code that imports the data state gets this one.
     quantgraph.state.GLOBAL_DATA_STATE = store

@@ -23,6 +23,7 @@ from quantgraph.errors import (
 )
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox.wire._wire import Frames, Read, read_frames, read_header, require_type
+from quantgraph.state import Fields
 from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
 
 Isolation = Literal["full", "limits_only", "none", "trusted"]
@@ -209,7 +210,7 @@ _CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXC
 _SIGKILL = next((number for number, name in _SIGNALS.items() if name == "SIGKILL"), 0)
 
 
-def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, pd.DataFrame]:
+def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> Fields:
     count = len(require_type(header["frames"], list))
     if count > _MOST_SIGNALS:
         raise CodeFailed(f"the code returned {count} signals; at most {_MOST_SIGNALS} are allowed")
@@ -221,29 +222,29 @@ def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames)
                 f"the code returned a signal of {sessions} sessions and {symbols} symbols; "
                 f"at most {_MOST_LABELS} of both, and {_MOST_CELLS} cells, are allowed"
             )
-    signals: dict[str, pd.DataFrame] = {}
+    signals: dict[str, FrozenFrame] = {}
     checked: set[tuple[str, ...]] = set()
     close = frames.get("ohlcv", {}).get("close")
     for entry, (panel, name, frame) in zip(header["frames"], read_frames(header, size, read), strict=True):
         if panel == "signal" and entry.get("opinions") is True and _is_on(close, frame) and is_plain(name):
-            signals[name] = frame.frame  # its cells were read by a table, its axes are the input's
+            signals[name] = frame  # its cells were read by a table, its axes are the input's
         elif panel == "signal":
             frozen = freeze(
                 panel, name, frame.frame, symbols=frame.symbols if frame.symbols in checked else None
             )
             checked.add(frame.symbols)
             check_signal_axes(name, frozen, frames)
-            signals[name] = frozen.frame
-    return signals
+            signals[name] = frozen
+    return Fields("signal", signals)
 
 
 def _is_on(close: FrozenFrame | None, signal: FrozenFrame) -> bool:
-    """Whether a signal has exactly the sessions and symbols of the closes."""
+    """Whether a signal has the symbols of the closes, and their sessions or the last ones of them."""
     return (
         close is not None
         and signal.symbols == close.symbols
-        and np.array_equal(signal.sessions, close.sessions)
         and signal.values.size > 0
+        and np.array_equal(signal.sessions, close.sessions[-len(signal.sessions) :])
     )
 
 

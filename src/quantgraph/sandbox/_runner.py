@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
@@ -40,12 +40,11 @@ from quantgraph.sandbox._server import (
     code_environment,
     no_room,
 )
-from quantgraph.sandbox.wire._growing_frames import FramesSender
+from quantgraph.sandbox.wire._shared_frames import SharedFrames, SharedFramesCache
 from quantgraph.sandbox.wire._wire import (
     Block,
     Frames,
     Read,
-    SharedFramesCache,
     encode_frames,
     encode_message,
     exact_reader,
@@ -265,7 +264,7 @@ class ForkRunner(_ProcessRunner):
         request = ForkRequest(deadline=limits.timeout, seconds=limits.timeout, memory=limits.memory_mb << 20)
         self._server.start()
         with no_room():
-            shared = self._shared_frames.open(frames)
+            shared, layout = self._shared_frames.open(frames)
         started = time.perf_counter()  # before the fork: the fork server counts the child's time from there
         try:
             channel = Channel(self._server, request, shared)
@@ -274,7 +273,8 @@ class ForkRunner(_ProcessRunner):
         with contextlib.closing(channel):
             call = Call(limits=limits, isolation=self._server.level, is_last=channel.is_last, started=started)
             channel.deadline = time.perf_counter() + limits.timeout + _GRACE
-            channel.send(encode_message({"cells": list(cells), "output_limit": limits.output_limit}))
+            header = {"cells": list(cells), "output_limit": limits.output_limit}
+            channel.send(encode_message(header | layout))
             try:
                 return call.read_result(channel.read, frames)
             except CodeUnavailable:
@@ -288,19 +288,13 @@ class ForkRunner(_ProcessRunner):
                     raise failure from error
                 return call.failed(failure)
 
-    def prefix_run(self, cells: Sequence[str], frames: Frames) -> PrefixRun:
+    def prefix_run(self, cells: Sequence[str], frames: Frames, *, last_row: bool = False) -> ProcessPrefixRun:
         """Run cells at ascending moments, see :func:`~quantgraph.sandbox.open_prefix_run`."""
-        # The child's memory grows with the data, beyond the limit of the code. The sum is a power of two, so
-        # that code that reads its own limits learns next to nothing of how much data is still to come.
-        total = sum(frame.nbytes for fields in frames.values() for frame in fields.values())
-        return ProcessPrefixRun(self.child(extra_memory=1 << (3 * total).bit_length()), cells, frames)
-
-    def child(self, extra_memory: int = 0) -> Child:
-        """Return a child that stays until it is closed; ``extra_memory`` bytes are added to its limit."""
-        memory = (self.memory_mb << 20) + extra_memory
-        return Child(
-            self._server, ForkRequest(deadline=math.inf, seconds=_DAY, memory=memory), self._limits()
-        )
+        limits, memory = self._limits(), SharedFrames(frames, grows=True)
+        opening = {"prefixes": list(cells), "output_limit": limits.output_limit, "last_row": last_row}
+        request = ForkRequest(deadline=math.inf, seconds=_DAY, memory=limits.memory_mb << 20)
+        message = encode_message(opening | memory.layout)
+        return ProcessPrefixRun(Child(self._server, request, limits, message, memory), frames, memory)
 
     def check(self) -> None:
         """Start the fork server unless it runs.
@@ -409,105 +403,98 @@ class PrefixRun(ABC):
         self.close()
 
 
-def open_prefix_run(runner: CodeRunner, cells: Sequence[str], frames: Frames) -> PrefixRun:
+def open_prefix_run(
+    runner: CodeRunner, cells: Sequence[str], frames: Frames, *, last_row: bool = False
+) -> PrefixRun:
     """Begin to run cells at ascending moments of ``frames``.
 
     Parameters
     ----------
     frames
-        Whole frames, which stay in the host: a process is sent the rows that became known since the moment
+        Whole frames, which stay in the host: a process is given the rows that became known since the moment
         before, and its memory holds nothing later.
+    last_row
+        Of each signal only the last row comes back.
 
     Notes
     -----
     A runner without a method ``prefix_run`` runs the cells anew at each moment, over frames cut at it.
     """
-    prefix_run: Callable[[Sequence[str], Frames], PrefixRun] | None = getattr(runner, "prefix_run", None)
-    return prefix_run(cells, frames) if prefix_run else _SeparateRuns(runner, cells, frames)
+    prefix_run: Callable[..., PrefixRun] | None = getattr(runner, "prefix_run", None)
+    if prefix_run is None:
+        return _SeparateRuns(runner, cells, frames, last_row)
+    return prefix_run(cells, frames, last_row=last_row)
 
 
 class _SeparateRuns(PrefixRun):
     """Independent runs, over frames cut at each moment."""
 
-    def __init__(self, runner: CodeRunner, cells: Sequence[str], frames: Frames) -> None:
+    def __init__(self, runner: CodeRunner, cells: Sequence[str], frames: Frames, last_row: bool) -> None:
         self._runner, self._cells, self._frames = runner, tuple(cells), frames
+        self._rows = slice(-1 if last_row else 0, None)
 
     def _step(self, moment: Moment) -> CodeResult:
-        return self._runner.run(self._cells, cut_panels(self._frames, moment))
+        result = self._runner.run(self._cells, cut_panels(self._frames, moment))
+        return replace(
+            result, signals={name: frame.iloc[self._rows] for name, frame in result.signals.items()}
+        )
 
     def close(self) -> None:
         """Do nothing: no process is kept between moments."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Step:
-    """What is known at a moment, and the message that brings it to the child."""
-
-    moment: Moment
-    known: Frames
-    message: list[Block]
-
-
 class ProcessPrefixRun(PrefixRun):
     """Steps in one child; after a step that ends the child, the next one starts another."""
 
-    def __init__(self, child: Child, cells: Sequence[str], frames: Frames) -> None:
-        self._child, self._frames, self._sender = child, frames, FramesSender()
-        self._opening = {"prefixes": list(cells), "output_limit": child.limits.output_limit}
+    def __init__(self, child: Child, frames: Frames, memory: SharedFrames) -> None:
+        self._child, self._frames, self._memory = child, frames, memory
+        self._known: Frames = {}
+        self._message: list[Block] = []
 
     def through(self, moments: Iterable[Moment]) -> Iterator[CodeResult]:
-        """See :class:`PrefixRun`: rows are cut and encoded, and results read, while the code is at work."""
-        step: _Step | None = None
+        """See :class:`PrefixRun`: what the caller makes of a result, it makes while the code is at work."""
+        is_sent = False
         for moment in map(self._in_order, moments):
-            following, result, sender = self._prepare(moment), None, self._sender
-            if step is not None:
-                result = self._receive(step)
-                if not self._child.is_alive or self._sender is not sender:  # another one has other rows
-                    following = self._prepare(moment)
-            self._send(following)
-            step = following
-            if result is not None:
-                yield result
-        if step is not None:
-            yield self._receive(step)
+            results = [self._receive()] if is_sent else []
+            self._send(moment)  # the result before has arrived: only now is a later row written
+            is_sent = True
+            yield from results
+        if is_sent:
+            yield self._receive()
 
     def _step(self, moment: Moment) -> CodeResult:
-        step = self._prepare(moment)
-        self._send(step)
-        return self._receive(step)
+        self._send(moment)
+        return self._receive()
 
-    def _send(self, step: _Step) -> None:
-        with_restarts(lambda: self._child.send(step.message))
+    def _send(self, moment: Moment) -> None:
+        self._known = cut_panels(self._frames, moment, copy=False)
+        self._memory.write(self._known)
+        self._message = encode_message({"rows": self._memory.rows})
+        with_restarts(lambda: self._child.send(self._message))
 
-    def _prepare(self, moment: Moment) -> _Step:
-        opening: list[Block] = []
-        if not self._child.is_alive:
-            self._sender = FramesSender()
-            opening = encode_message(self._opening)
-        known = cut_panels(self._frames, moment, copy=False)
-        message = [*opening, *encode_message(*self._sender.send(known))]
-        return _Step(moment=moment, known=known, message=message)
-
-    def _receive(self, step: _Step) -> CodeResult:
+    def _receive(self) -> CodeResult:
         def attempt() -> CodeResult:
             if not self._child.is_alive:  # the machine has ended it
-                self._child.send(self._prepare(step.moment).message)
-            return self._read(step)
+                self._child.send(self._message)
+            return self._read()
 
         return with_restarts(attempt)
 
-    def _read(self, step: _Step) -> CodeResult:
+    def _read(self) -> CodeResult:
         started = time.perf_counter()
         try:
-            result = self._child.receive(lambda call, read: call.read_result(read, step.known))
+            result = self._child.receive(lambda call, read: call.read_result(read, self._known))
         except CodeFailed as error:
             seconds = time.perf_counter() - started
             return CodeResult(error=error, seconds=seconds, isolation=self._child.level)
         # An error without a type is not the code's: the child has ended, or its reply was unreadable.
         if result.error is not None and "type" not in result.error.data:
-            self.close()
+            self._child.close()
         return result
 
     def close(self) -> None:
-        """End the child, and wait until it has been reaped."""
-        self._child.close()
+        """End the child, wait until it has been reaped, and give the memory back."""
+        try:
+            self._child.close()
+        finally:
+            self._memory.close()

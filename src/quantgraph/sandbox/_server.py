@@ -21,6 +21,7 @@ from quantgraph.errors import CodeFailed, CodeUnavailable, QuantGraphError, Sand
 from quantgraph.sandbox._archive import open_archive
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox._result import DIED, STARTED, Call, Isolation, Limits, is_at_least, read_handshake
+from quantgraph.sandbox.wire._shared_frames import SharedFrames
 from quantgraph.sandbox.wire._wire import Block, Read, exact_reader, read_header
 
 # The garbage collector finds nothing while modules are imported, and takes a tenth of the start.
@@ -134,16 +135,14 @@ class ServerProcess:
         self.closed = 0
         self.process: subprocess.Popen[bytes] | None = None
 
-    def connect(self, request: ForkRequest, shared_frames: int | None = None) -> socket.socket:
-        """Return a socket to a new child, which may receive the descriptor of shared frames."""
+    def connect(self, request: ForkRequest, shared_frames: int) -> socket.socket:
+        """Return a socket to a new child, which receives the descriptor of shared frames."""
         with no_room():
             ours, theirs = socket.socketpair()
         with theirs, self._lock:
             for attempt in range(2):
                 try:
-                    descriptors = [theirs.fileno()]
-                    if shared_frames is not None:
-                        descriptors.append(shared_frames)
+                    descriptors = [theirs.fileno(), shared_frames]
                     socket.send_fds(self._running(), [request.packed()], descriptors)
                     break
                 except (BrokenPipeError, ConnectionResetError) as error:
@@ -228,7 +227,7 @@ T = TypeVar("T")
 class Channel:
     """A socket to a new child; after ``deadline`` (``time.perf_counter``) nothing is read."""
 
-    def __init__(self, server: ServerProcess, request: ForkRequest, shared_frames: int | None = None) -> None:
+    def __init__(self, server: ServerProcess, request: ForkRequest, shared_frames: int) -> None:
         self._server, self._closed = server, server.closed
         self._connection = server.connect(request, shared_frames)
         self._has_read = False
@@ -338,12 +337,22 @@ class Channel:
 
 
 class Child:
-    """A child that answers many requests; after it has ended, the next request starts another."""
+    """A child that answers many requests; after it has ended, the next request starts another.
 
-    def __init__(self, server: ServerProcess, request: ForkRequest, limits: Limits) -> None:
-        self._server, self._request = server, request
+    Each is sent ``opening`` first, and maps ``memory``, as large as all that will be written to it.
+    """
+
+    def __init__(
+        self,
+        server: ServerProcess,
+        request: ForkRequest,
+        limits: Limits,
+        opening: Sequence[Block],
+        memory: SharedFrames,
+    ) -> None:
+        self._server, self._request, self._limits = server, request, limits
+        self._opening, self._memory = opening, memory
         self._channel: Channel | None = None
-        self.limits = limits
 
     @property
     def level(self) -> Isolation:
@@ -352,21 +361,30 @@ class Child:
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is a child that still knows the requests before."""
+        """Whether there is a child."""
         return self._channel is not None
 
     def send(self, parts: Sequence[Block]) -> None:
         """Send a message, to a new child if there is none; its time limit begins."""
         if self._channel is None:
-            self._channel = Channel(self._server, self._request)
+            self._channel = self._start()
+            parts = [*self._opening, *parts]
         self._call = Call(
-            limits=self.limits,
+            limits=self._limits,
             isolation=self.level,
-            memory=self._request.memory,
+            memory=self._request.memory + self._memory.size,
             is_last=self._channel.is_last,
         )
-        self._channel.deadline = self._call.started + self.limits.timeout
+        self._channel.deadline = self._call.started + self._limits.timeout
         self._channel.send(parts)
+
+    def _start(self) -> Channel:
+        with no_room():
+            shared = self._memory.open()
+        try:
+            return Channel(self._server, self._request, shared)
+        finally:
+            os.close(shared)
 
     def receive(self, read: Callable[[Call, Read], T]) -> T:
         """Return what ``read`` makes of the reply to the last message. Any exception closes the child."""
@@ -383,7 +401,7 @@ class Child:
             raise
 
     def close(self) -> None:
-        """End the child."""
+        """End the child, and wait until it has been reaped."""
         if self._channel is not None:
             channel, self._channel = self._channel, None
             channel.close()

@@ -28,14 +28,13 @@ from quantgraph.sandbox._pandas_guards import allow_packages
 from quantgraph.sandbox._requests import REQUEST_LIMIT, preload, serve_cells, serve_prefixes
 from quantgraph.sandbox._result import DIED, STARTED, UNAVAILABLE, is_at_least
 from quantgraph.sandbox._server import ForkRequest, ServerProcess
+from quantgraph.sandbox.wire._shared_frames import FramesReader, map_shared_frames
 from quantgraph.sandbox.wire._wire import (
     decode_frames,
     encode_frames,
     encode_message,
     exact_reader,
-    map_shared_frames,
     read_header,
-    read_shared_frames,
 )
 
 _TEST_SECONDS = 10.0
@@ -148,15 +147,15 @@ class _ForkServer:
         packed, descriptors, flags, _ = socket.recv_fds(self._control, ForkRequest.SIZE, 2)
         if not packed:
             return False
-        if not descriptors or flags & socket.MSG_CTRUNC:
+        if len(descriptors) < 2 or flags & socket.MSG_CTRUNC:
             # No free descriptor was left to receive them: the host sees the connection close.
             for descriptor in descriptors:
                 os.close(descriptor)
             return True
-        self._fork(ForkRequest.read(packed), socket.socket(fileno=descriptors[0]), descriptors[1:])
+        self._fork(ForkRequest.read(packed), socket.socket(fileno=descriptors[0]), descriptors[1])
         return True
 
-    def _fork(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
+    def _fork(self, request: ForkRequest, connection: socket.socket, shared: int) -> None:
         try:
             pid = os.fork()
         except OSError as error:
@@ -166,10 +165,9 @@ class _ForkServer:
                 self._run_child(request, connection, shared)
             deadline = time.monotonic() + request.deadline
             self._forks[pid] = _Fork(connection=connection, deadline=deadline, seconds=request.seconds)
-        for descriptor in shared:
-            os.close(descriptor)
+        os.close(shared)
 
-    def _run_child(self, request: ForkRequest, connection: socket.socket, shared: list[int]) -> None:
+    def _run_child(self, request: ForkRequest, connection: socket.socket, shared: int) -> None:
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
@@ -179,18 +177,18 @@ class _ForkServer:
                 other.connection.close()
             for end in (self._control, self._wakeup, self._signals):
                 end.close()
-            memory = [map_shared_frames(descriptor) for descriptor in shared]
-            for descriptor in shared:
-                os.close(descriptor)
-            seal_child(memory=request.memory + sum(map(len, memory)), seconds=request.seconds)
+            memory = map_shared_frames(shared)
+            os.close(shared)
+            seal_child(memory=request.memory + len(memory), seconds=request.seconds)
             with connection, connection.makefile("rb") as stream:
                 read = exact_reader(stream)
                 connection.sendall(b"".join(encode_message(STARTED)))
                 header, _ = read_header(read, limit=REQUEST_LIMIT)
-                if memory:
-                    serve_cells(header, read_shared_frames(memory[0]), connection.sendall)
+                if "prefixes" in header:
+                    serve_prefixes(header, memory, read, connection.sendall)
                 else:
-                    serve_prefixes(header, read, connection.sendall)
+                    frames = FramesReader(memory, header).read(header["rows"])
+                    serve_cells(header, frames, connection.sendall)
         finally:
             os._exit(0)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         deciding,
         decision_moment,
     )
-    from quantgraph.state._growing_view import GrowingBuffer, GrowingView, private_mapping
-    from quantgraph.state._views import BaseView, GrowingViewId, Snapshot, TrustedView, View
+    from quantgraph.state._growing_view import GrowingView
+    from quantgraph.state._views import BaseView, Fields, GrowingViewId, Snapshot, TrustedView, View
     from quantgraph.state.frames._records import RECORD_KINDS, Record, RecordKind
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "BaseView",
     "Commit",
     "DataState",
-    "GrowingBuffer",
+    "Fields",
     "GrowingView",
     "GrowingViewId",
     "Record",
@@ -42,7 +42,6 @@ __all__ = [
     "check_stored_commits",
     "deciding",
     "decision_moment",
-    "private_mapping",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

@@ -134,7 +134,7 @@ class DataState:
         BadFrame
             If a name or a frame is not valid; names the first offending cell.
         """
-        fresh = _freeze_all(panel, frames)
+        fresh = self._frozen(panel, frames)
 
         def change(tree: Commit) -> Commit:
             if panel == "signal":
@@ -167,7 +167,7 @@ class DataState:
 
     def override(self, *, base: str | None = None, **panels: Mapping[str, pd.DataFrame]) -> str:
         """Commit with whole panels replaced (an empty mapping clears one) and return its name."""
-        fresh = {panel: _freeze_all(panel, frames) for panel, frames in panels.items()}
+        fresh = {panel: self._frozen(panel, frames) for panel, frames in panels.items()}
 
         def change(tree: Commit) -> Commit:
             made = replace(tree, panels={**tree.panels, **fresh})
@@ -249,6 +249,13 @@ class DataState:
             line = WorkingTree(self, ref, self._keep(ref, tree))
             self._lines.add(line)
         return line
+
+    def _frozen(self, panel: str, frames: object) -> dict[str, FrozenFrame]:
+        if panel not in PANELS:
+            raise UnknownField(no_such_name("panel", panel, dict.fromkeys(PANELS)), field=panel)
+        if not isinstance(frames, Mapping):
+            raise BadFrame(f"{panel} must be a mapping of name to frame, for example {{'close': frame}}")
+        return {name: freeze(panel, name, frame) for name, frame in frames.items()}
 
     def _find(self, ref: str | None) -> tuple[str, Commit]:
         with self._lock:
@@ -368,14 +375,6 @@ class WorkingTree:
 def _check_signals(signals: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
     for name, signal in signals.items():
         check_axes(name, signal, ohlcv)
-
-
-def _freeze_all(panel: str, frames: object) -> dict[str, FrozenFrame]:
-    if panel not in PANELS:
-        raise UnknownField(no_such_name("panel", panel, dict.fromkeys(PANELS)), field=panel)
-    if not isinstance(frames, Mapping):
-        raise BadFrame(f"{panel} must be a mapping of name to frame, for example {{'close': frame}}")
-    return {name: freeze(panel, name, frame) for name, frame in frames.items()}
 
 
 GLOBAL_DATA_STATE = DataState()

@@ -6,7 +6,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
@@ -25,14 +25,12 @@ from quantgraph.state.frames._records import KnownRecords
 _FIRST_CAPACITY = 16
 
 K = TypeVar("K")
-Memory = Callable[[int], tuple[Any, Any]]
-"""Allocates bytes: a buffer to write to, and the same bytes as a buffer that can only be read."""
 
 
 class GrowingView:
     """The views of one run, moment by moment, at the cost of the rows that became known in between.
 
-    All its frames are over a :class:`GrowingBuffer`: a row is written when it becomes known, and nothing
+    All its frames are over a :class:`_GrowingBuffer`: a row is written when it becomes known, and nothing
     later was ever there. A view of an earlier moment may share the memory, so a growing view belongs to one
     run and one thread at a time.
 
@@ -71,7 +69,7 @@ class GrowingView:
             )
         if self.moment is None:
             self._axes = _axes_of(self._commit)
-            self._buffer = GrowingBuffer(
+            self._buffer = _GrowingBuffer(
                 {key: shape for axis in self._axes for key, shape in axis.shapes().items()}
             )
         # A copy: the reader of the view must not be able to move the moment.
@@ -134,29 +132,20 @@ def _axes_of(commit: Commit) -> list[_Axis]:
     return [_Axis(axis) for axis in axes.values()]
 
 
-class GrowingBuffer(Generic[K]):
+class _GrowingBuffer(Generic[K]):
     """Named arrays to which rows are appended, all in one memory.
 
     Arrays that were handed out stay as they were and cannot be written to. A full memory is replaced by one
-    for ``growth`` times as many rows; arrays of before keep theirs.
+    for 16 times as many rows; arrays of before keep theirs.
 
     Parameters
     ----------
     shapes
         By name, the data type and the number of columns; None for an array of one dimension.
-    memory
-        :func:`double_mapping`, or :func:`private_mapping` where a process may open no file.
     """
 
-    def __init__(
-        self,
-        shapes: Mapping[K, tuple[np.dtype[Any], int | None]],
-        *,
-        memory: Memory | None = None,
-        growth: int = 16,
-    ) -> None:
-        self._shapes, self._growth = dict(shapes), growth
-        self._memory = memory or double_mapping
+    def __init__(self, shapes: Mapping[K, tuple[np.dtype[Any], int | None]]) -> None:
+        self._shapes = dict(shapes)
         self._rows = dict.fromkeys(self._shapes, 0)
         self._readable: dict[K, NDArray[Any]] = {}
         self._capacity = 0
@@ -180,7 +169,7 @@ class GrowingBuffer(Generic[K]):
         before = self.arrays()
         self._capacity = self._capacity or _FIRST_CAPACITY
         while self._capacity < rows:
-            self._capacity *= self._growth
+            self._capacity *= _FIRST_CAPACITY
         shapes = {
             name: (dtype, (self._capacity,) if width is None else (self._capacity, width))
             for name, (dtype, width) in self._shapes.items()
@@ -192,13 +181,13 @@ class GrowingBuffer(Generic[K]):
                 name: np.frombuffer(buffer, dtype, math.prod(shape), begins[name]).reshape(shape)
                 for name, (dtype, shape) in shapes.items()
             }
-            for buffer in self._memory(max(1, sum(sizes)))
+            for buffer in _double_mapping(max(1, sum(sizes)))
         )
         for name, array in before.items():
             self._writable[name][: len(array)] = array
 
 
-def double_mapping(nbytes: int) -> tuple[Any, Any]:
+def _double_mapping(nbytes: int) -> tuple[Any, Any]:
     """Map a nameless file twice, to be written and to be read.
 
     The system's pages of the second mapping are read-only, so no array over them can be made writable. Pages
@@ -210,12 +199,6 @@ def double_mapping(nbytes: int) -> tuple[Any, Any]:
             mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE),
             mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_READ),
         )
-
-
-def private_mapping(nbytes: int) -> tuple[Any, Any]:
-    """Memory of the process, and a read-only memoryview of it."""
-    memory = mmap.mmap(-1, nbytes)
-    return memory, memoryview(memory).toreadonly()
 
 
 def _nameless_file() -> Any:

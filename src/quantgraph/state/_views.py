@@ -50,6 +50,9 @@ class Fields(Mapping[str, pd.DataFrame]):
     def __iter__(self) -> Iterator[str]:
         return iter(self._fields)
 
+    def __reversed__(self) -> Iterator[str]:
+        return reversed([*self._fields])
+
     def __len__(self) -> int:
         return len(self._fields)
 

@@ -58,7 +58,7 @@ class Inline:
     def __init__(self, function):
         self.function = function
 
-    def prefixes(self, panel, moments):
+    def prefixes(self, panel, moments, **rows):
         for moment in moments:
             yield self.whole(prefix(panel, moment))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from channels import CHANNELS, HONEST, PAGE, PEEKING
+from channels import BEYOND, CHANNELS, HONEST, PAGE, PEEKING
 from thinned import thinned
 
 from quantgraph.audit.causality import CodeTrials, check_causality
@@ -47,9 +47,9 @@ _LONG_AGO = time.time() - 7 * 86_400
 class WholePanelFirst(CodeTrials):
     """Trials without the order: the code has seen the whole panel when it is walked."""
 
-    def prefixes(self, panel, moments):
+    def prefixes(self, panel, moments, **rows):
         self.whole(panel)
-        yield from super().prefixes(panel, moments)
+        yield from super().prefixes(panel, moments, **rows)
 
 
 def check(trials, days):
@@ -75,7 +75,7 @@ def walked(trials, days):
     panels = read_panels(days)
     close = panels["ohlcv"]["close"]
     moments = [Moment(pd.Timestamp(session)) for session in close.sessions]
-    rows = [outcome.signal.values[-1] for outcome in trials.prefixes(panels, moments)]
+    rows = [outcome.signal.values[-1] for outcome in trials.prefixes(panels, moments, last_row=True)]
     return pd.DataFrame(np.array(rows), index=close.frame.index, columns=close.frame.columns)
 
 
@@ -193,6 +193,12 @@ def test_a_channel_is_empty_when_the_walk_reads_it(channel, seal, empty_folder, 
     # A counter shows something even if nothing was left in it, which may be right by chance.
     folders = (empty_folder(channel, name) for name in ("first", "second")[: 1 + channel.is_counter])
     assert any(holds(CodeTrials(runner, channel.cells(folder)), days, twin) for folder in folders)
+
+
+@pytest.mark.parametrize("seal", ["opened", "sealed"])
+def test_no_row_is_in_memory_before_the_row_above_it_was_decided(seal, request):
+    runner, days = request.getfixturevalue(seal), days_of(CHANNELS[0])
+    assert walked(CodeTrials(runner, BEYOND), days).equals(walked(CodeTrials(runner, HONEST), days))
 
 
 @each([channel for channel in CHANNELS if not channel.passes_seal])

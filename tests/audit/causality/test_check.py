@@ -393,8 +393,8 @@ class Clocked(Inline):
         self.now, self.seconds = 0.0, seconds
         monkeypatch.setattr(_first_run, "time", SimpleNamespace(monotonic=lambda: self.now))
 
-    def prefixes(self, panel, moments):
-        for outcome in super().prefixes(panel, moments):
+    def prefixes(self, panel, moments, **rows):
+        for outcome in super().prefixes(panel, moments, **rows):
             self.now += self.seconds
             yield outcome
 
@@ -422,8 +422,8 @@ def test_a_walk_ends_with_the_first_error_after_an_opinion():
     steps = []
 
     class Counted(Inline):
-        def prefixes(self, panel, moments):
-            for outcome in super().prefixes(panel, moments):
+        def prefixes(self, panel, moments, **rows):
+            for outcome in super().prefixes(panel, moments, **rows):
                 steps.append(outcome)
                 yield outcome
 
@@ -494,9 +494,9 @@ def test_no_run_begins_before_the_one_before_it_has_ended():
     class Watched(Inline):
         threads = 2
 
-        def prefixes(self, panel, moments):
+        def prefixes(self, panel, moments, **rows):
             with beside(0):
-                yield from Inline(self.function).prefixes(panel, moments)
+                yield from Inline(self.function).prefixes(panel, moments, **rows)
 
         def whole(self, panel):
             closes = panel["ohlcv"]["close"].values[:60]

@@ -8,12 +8,13 @@ from decimal import Decimal
 
 import pandas as pd
 import pytest
+from one_session import settled_session
 
-from quantgraph.broker import Account, Fill, Order, Rejection, Session
+from quantgraph.broker import Account, Fill, Order, Rejection
 from quantgraph.broker.accounts import Mark, Payment, Position
-from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._account import ActionBook
 from quantgraph.broker.accounts._quotes import Quote
-from quantgraph.broker.accounts._results import SessionResult, value_of
+from quantgraph.broker.accounts._results import SessionResult
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.ledger._journal import chain_hash, day_lines, outcome_of
 from quantgraph.errors import LedgerConflict
@@ -35,21 +36,9 @@ def order(side, quantity, symbol=CODE, sequence=1, **more):
 
 
 def traded(account, session, orders):
-    account, events = apply_corporate_actions(account, session, BOOK, RULES)
     quotes = {symbol: Quote(open=10.0, high=11.0, low=9.0, close=10.5) for symbol in (CODE, OTHER, GONE)}
-    trading_session = Session(account, quotes, RULES, session)
-    trading_session.batch(orders)
-    marks = {
-        symbol: Mark(price=D("10.5"), carried=symbol == OTHER) for symbol in trading_session.account.positions
-    }
-    return SessionResult(
-        session=session,
-        decider="test",
-        account=trading_session.account,
-        events=events,
-        outcomes=trading_session.outcomes,
-        marks=marks,
-        value=value_of(trading_session.account, marks),
+    return settled_session(
+        account, session, orders, quotes, BOOK, lambda symbol: Mark(price=D("10.5"), carried=symbol == OTHER)
     )
 
 

@@ -9,13 +9,13 @@ from decimal import Decimal
 
 import pandas as pd
 import pytest
+from one_session import settled_session
 from sqlalchemy import event
 
-from quantgraph.broker import Account, Order, Session
+from quantgraph.broker import Account, Order
 from quantgraph.broker.accounts import Mark
-from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
+from quantgraph.broker.accounts._account import ActionBook
 from quantgraph.broker.accounts._quotes import Quote
-from quantgraph.broker.accounts._results import SessionResult, value_of
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFile, BadOption, LedgerConflict, StorageUnavailable
 from quantgraph.market import Rulebook
@@ -33,18 +33,8 @@ def order(side, quantity, symbol=CODE, sequence=1):
 
 def traded(account, session, orders, price=10.0, book=None):
     quotes = {symbol: Quote(open=price) for symbol in (CODE, OTHER)}
-    account, events = apply_corporate_actions(account, session, book or ActionBook(), RULES)
-    trading_session = Session(account, quotes, RULES, session)
-    trading_session.batch(orders)
-    marks = {symbol: Mark(price=D(str(price)) + D("0.1")) for symbol in trading_session.account.positions}
-    return SessionResult(
-        session=session,
-        decider="test",
-        account=trading_session.account,
-        events=events,
-        outcomes=trading_session.outcomes,
-        marks=marks,
-        value=value_of(trading_session.account, marks),
+    return settled_session(
+        account, session, orders, quotes, book or ActionBook(), lambda _: Mark(price=D(str(price)) + D("0.1"))
     )
 
 

@@ -378,7 +378,7 @@ CHANGES = [
     ("frames written to", "snapshot['ohlcv']['close'].to_numpy()[:] = 1.0", FAILED, None),
     ("frames made writable", "v = snapshot['ohlcv']['close'].to_numpy()\nv.setflags(write=True)", FAILED, None),
     ("frames written past Python", "import ctypes\nv = snapshot['ohlcv']['close'].to_numpy()\nctypes.memset(v.ctypes.data, 0, v.nbytes)", FAILED, None),
-    ("frames in memory made writable", "import ctypes\nv = snapshot['ohlcv']['close'].to_numpy()\na = v.ctypes.data & ~4095\nassert ctypes.CDLL(None).mprotect(ctypes.c_void_p(a), ctypes.c_size_t(v.nbytes + v.ctypes.data - a), 3) == 0\nctypes.memset(v.ctypes.data, 0, v.nbytes)\nfloat(v.sum())", FINE, "0.0"),
+    ("frames in memory made writable", "import ctypes\nv = snapshot['ohlcv']['close'].to_numpy()\na = v.ctypes.data & ~4095\nctypes.CDLL(None).mprotect(ctypes.c_void_p(a), ctypes.c_size_t(v.nbytes + v.ctypes.data - a), 3)\nctypes.memset(v.ctypes.data, 0, v.nbytes)\nfloat(v.sum())", (FINE, FAILED), "0.0"),
     ("a rolling mean for the next call", "pd.Series.rolling = pd.DataFrame.rolling = lambda self, *a, **k: self\n'done'", FINE, "'done'"),
 ]  # fmt: skip
 

@@ -29,9 +29,9 @@ class Watched:
         self.runs.append((False, frames))
         return self._runner.run(cells, frames)
 
-    def prefix_run(self, cells, frames):
+    def prefix_run(self, cells, frames, **rows):
         self.runs.append((True, frames))
-        return self._runner.prefix_run(cells, frames)
+        return self._runner.prefix_run(cells, frames, **rows)
 
 
 def traded(final, store):

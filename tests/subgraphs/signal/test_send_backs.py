@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from crosses import CROSS, RIGHT, WRONG
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -12,18 +13,6 @@ from quantgraph.subgraphs.signal._coding import MAX_GENERATIONS
 
 pytestmark = pytest.mark.proof
 
-CROSS = "收盘价上穿20日均线买入，下穿卖出"
-RULE = """\
-close = snapshot["ohlcv"]["close"]
-mean = close.rolling({period}).mean()
-above = close > mean
-before = above.shift(1, fill_value=False)
-known = mean.shift(1).notna()
-signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)
-signal = signal.mask(above & ~before & known, 1.0).mask(~above & before & known, -1.0)
-GLOBAL_DATA_STATE.update("signal", {{"cross": signal}})
-"""
-RIGHT, WRONG = RULE.format(period=20), RULE.format(period=30)
 UP_DAY = "buy after an up day, sell after a down day"
 GOOD = """\
 change = snapshot["ohlcv"]["close"].diff()

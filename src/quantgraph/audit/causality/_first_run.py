@@ -161,7 +161,7 @@ def run_first(
     earlier = looks.add(panel) if looks is not None else 0
     run = _Run(axes, limit=np.inf if prove == "all" else max(_LEAST_SECONDS, _SECONDS_A_SESSION * len(rows)))
     moments = [Moment(pd.Timestamp(axes.sessions[row]), decide_at) for row in rows]
-    with closing(trials.prefixes(only_fields(panel, reads), moments)) as outcomes:
+    with closing(trials.prefixes(only_fields(panel, reads), moments, last_row=True)) as outcomes:
         for row, outcome in zip(rows, outcomes, strict=False):
             if not run.take(row, outcome):
                 break

@@ -22,7 +22,7 @@ from quantgraph.errors import BadFrame, CodeFailed, CodeMemoryExceeded, CodeTime
 from quantgraph.market import Moment
 from quantgraph.sandbox import CodeResult, CodeRunner, open_prefix_run
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state import DataState, Snapshot, View
+from quantgraph.state import DataState, Fields, Snapshot, View
 from quantgraph.state.frames import (
     Dates,
     FieldKey,
@@ -195,10 +195,12 @@ class Trials(Protocol):
     def isolated(self) -> bool:
         """Whether all runs so far were in processes that held their own panel and nothing else."""
 
-    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(
+        self, panel: Frames, moments: Sequence[Moment], *, last_row: bool = False
+    ) -> Generator[TrialOutcome]:
         """Run it on the panel as known at ascending moments, in one process that never receives more.
 
-        The process ends with the generator.
+        The process ends with the generator. With ``last_row`` a signal may have its last row alone.
         """
 
     def whole(self, panel: Frames) -> TrialOutcome:
@@ -230,10 +232,12 @@ class CodeTrials:
         self.name = name
         self._names: list[str] = []
 
-    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(
+        self, panel: Frames, moments: Sequence[Moment], *, last_row: bool = False
+    ) -> Generator[TrialOutcome]:
         """See :class:`Trials`. A timeout or too much memory is raised: no signal is known then."""
         if all(moment.phase == "post_close" for moment in moments):
-            with open_prefix_run(self._runner, self.cells, _by_name(panel)) as run:
+            with open_prefix_run(self._runner, self.cells, _by_name(panel), last_row=last_row) as run:
                 for result in run.through(moments):
                     yield self._outcome(result, panel)
         else:  # frames would end in different rows, which no strategy receives
@@ -259,9 +263,15 @@ class CodeTrials:
         name = self.name or next(reversed(names), "")
         if name not in result.signals:
             return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
-        frame = result.signals[name]
-        sessions = frame.index.to_numpy().astype("datetime64[us]")
-        return _placed_outcome(name, FrozenFrame(sessions, tuple(frame.columns), frame.to_numpy()), panel)
+        return _placed_outcome(name, _stored(result.signals, name), panel)
+
+
+def _stored(signals: Mapping[str, pd.DataFrame], name: str) -> FrozenFrame:
+    if isinstance(signals, Fields):
+        return signals.frozen(name)
+    frame = signals[name]
+    sessions = frame.index.to_numpy().astype("datetime64[us]")
+    return FrozenFrame(sessions, tuple(frame.columns), frame.to_numpy())
 
 
 class BuiltTrials:
@@ -287,7 +297,7 @@ class BuiltTrials:
         self.cells, self.name, self.needs = sealed.cells, sealed.name, needs
         self._compute, self._sealed, self._checked = compute, sealed, checked
 
-    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(self, panel: Frames, moments: Sequence[Moment], **_: bool) -> Generator[TrialOutcome]:
         """See :class:`Trials`."""
         return (self.whole(prefix(panel, moment)) for moment in moments)
 
@@ -352,7 +362,7 @@ class FunctionTrials:
             return (textwrap.dedent(inspect.getsource(self._function)),)
         return ()
 
-    def prefixes(self, panel: Frames, moments: Sequence[Moment]) -> Generator[TrialOutcome]:
+    def prefixes(self, panel: Frames, moments: Sequence[Moment], **_: bool) -> Generator[TrialOutcome]:
         """See :class:`Trials`."""
         return self.in_turn([partial(prefix, panel, moment) for moment in moments])
 

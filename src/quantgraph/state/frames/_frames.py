@@ -203,22 +203,26 @@ def _sessions(where: str, index: pd.Index) -> Dates:
 
 
 def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
-    for position, column in enumerate(columns):
+    symbols = columns.tolist()
+    for position, column in enumerate(symbols):
         if not is_plain(column):
             raise BadFrame(f"{where} has {_repr(column)} as column {position}; ts_codes are {PLAIN_RULE}")
     if not columns.is_unique:
         raise BadFrame(f"{where} has column {columns[int(np.argmax(columns.duplicated()))]!r} twice")
-    return tuple(columns)
+    return tuple(symbols)
 
 
 def _values(where: str, frame: pd.DataFrame) -> Floats:
-    strange = [column for column, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
-    if strange:
-        raise _not_a_number(where, frame[strange])
+    values = frame.to_numpy()
+    if values.dtype.kind not in "iuf":
+        strange = [name for name, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
+        if strange:
+            raise _not_a_number(where, frame[strange])
+        values = frame.to_numpy(dtype=np.float64, na_value=np.nan)
     # Adding 0.0 folds -0.0 into 0.0 and the mask folds NaN payloads, so that equal content has one name.
-    values = frame.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0
-    values[np.isnan(values)] = np.nan
-    return values
+    numbers: Floats = np.add(values, 0.0, dtype=np.float64)
+    numbers[np.isnan(numbers)] = np.nan
+    return numbers
 
 
 def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:

@@ -3,22 +3,10 @@
 import json
 
 import pytest
+from crosses import CROSS, RIGHT, WRONG
 from states import flat
 
 from quantgraph.subgraphs.signal._agents import prompt_text
-
-CROSS = "收盘价上穿20日均线买入，下穿卖出"
-RULE = """\
-close = snapshot["ohlcv"]["close"]
-mean = close.rolling({period}).mean()
-above = close > mean
-before = above.shift(1, fill_value=False)
-known = mean.shift(1).notna()
-signal = pd.DataFrame(0.0, index=close.index, columns=close.columns)
-signal = signal.mask(above & ~before & known, 1.0).mask(~above & before & known, -1.0)
-GLOBAL_DATA_STATE.update("signal", {{"cross": signal}})
-"""
-RIGHT, WRONG = RULE.format(period=20), RULE.format(period=30)
 
 
 def answer(play, graph_of, code, **given):
