@@ -11,6 +11,7 @@ import socket
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from types import CodeType
 from typing import Any
 
@@ -30,7 +31,7 @@ from quantgraph.sandbox._pandas_guards import (
 )
 from quantgraph.sandbox.wire._shared_frames import FramesReader, with_token
 from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_signals, read_header
-from quantgraph.state import DataState
+from quantgraph.state import Commit, DataState
 from quantgraph.state.frames import FrozenFrame, freeze
 
 _VALUE_LIMIT = 4_000
@@ -217,9 +218,14 @@ def _compile_cells(sources: list[str]) -> list[Cell]:
 class _StepState(DataState):
     """The store of one step: what is committed to it has a made-up name, and is not hashed."""
 
+    _numbers = count()
+
+    def _name(self, _: Commit) -> str:
+        return f"step-{next(self._numbers)}"
+
     def _frozen(self, panel: str, frames: object) -> dict[str, FrozenFrame]:
         fresh = super()._frozen(panel, frames)
-        return {name: with_token(frame, f"made-{id(frame)}") for name, frame in fresh.items()}
+        return {name: with_token(frame, f"made-{next(self._numbers)}") for name, frame in fresh.items()}
 
 
 def _run(

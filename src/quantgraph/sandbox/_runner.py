@@ -455,20 +455,24 @@ class ProcessPrefixRun(PrefixRun):
         """See :class:`PrefixRun`: what the caller makes of a result, it makes while the code is at work."""
         is_sent = False
         for moment in map(self._in_order, moments):
+            known = self._known_at(moment)
             results = [self._receive()] if is_sent else []
-            self._send(moment)  # the result before has arrived: only now is a later row written
+            self._send(known)  # the result before has arrived: only now is a later row written
             is_sent = True
             yield from results
         if is_sent:
             yield self._receive()
 
     def _step(self, moment: Moment) -> CodeResult:
-        self._send(moment)
+        self._send(self._known_at(moment))
         return self._receive()
 
-    def _send(self, moment: Moment) -> None:
-        self._known = cut_panels(self._frames, moment, copy=False)
-        self._memory.write(self._known)
+    def _known_at(self, moment: Moment) -> Frames:
+        return cut_panels(self._frames, moment, copy=False)
+
+    def _send(self, known: Frames) -> None:
+        self._known = known
+        self._memory.write(known)
         self._message = encode_message({"rows": self._memory.rows})
         with_restarts(lambda: self._child.send(self._message))
 

@@ -99,7 +99,7 @@ class DataState:
         self._spill = None if read_only else self._source
         self._limit = memory_limit
         empty = Commit(panels={panel: {} for panel in PANELS})
-        self.empty = commit_name(empty)
+        self.empty = self._name(empty)
         self._commits: OrderedDict[str, Commit] = OrderedDict({self.empty: empty})
         self._shelf = CommitCache()
         self._lines: WeakSet[WorkingTree] = WeakSet()
@@ -250,6 +250,9 @@ class DataState:
             self._lines.add(line)
         return line
 
+    def _name(self, tree: Commit) -> str:
+        return commit_name(tree)
+
     def _frozen(self, panel: str, frames: object) -> dict[str, FrozenFrame]:
         if panel not in PANELS:
             raise UnknownField(no_such_name("panel", panel, dict.fromkeys(PANELS)), field=panel)
@@ -293,7 +296,7 @@ class DataState:
                 with self._lock if tries > _TRIES else nullcontext():
                     start, tree = line.tip if line else self._find(start_ref)
                     made = change(tree)
-                    ref = commit_name(made)
+                    ref = self._name(made)
                     if self._spill:
                         write_commit(self._spill, ref, made)
                     with self._lock:
