@@ -6,7 +6,7 @@ import functools
 import importlib.util
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -89,9 +89,16 @@ def _normal(requirement: str) -> str:
 
 def entries(group: str) -> list[metadata.EntryPoint]:
     """Return the entry points of a group by name, this package's first; nothing is imported."""
-    return sorted(
-        metadata.entry_points(group=group), key=lambda each: (each.name, not is_own(each), each.value)
-    )
+    found = _entry_points(tuple(sys.path), metadata.entry_points, group)
+    return sorted(found, key=lambda each: (each.name, not is_own(each), each.value))
+
+
+@functools.cache
+def _entry_points(
+    _: tuple[str, ...], find: Callable[..., Iterable[metadata.EntryPoint]], group: str
+) -> tuple[metadata.EntryPoint, ...]:
+    """They are in as many files as there are distributions."""
+    return tuple(find(group=group))
 
 
 def find_entry(group: str, name: str) -> metadata.EntryPoint | None:

@@ -16,7 +16,6 @@ from quantgraph.broker import BlockRule, Decider, Decision, DecisionContext, Ord
 from quantgraph.broker.accounts import Quantity
 from quantgraph.broker.session import days_without_entries, last_of_each, trade_days
 from quantgraph.errors import BadOption, NoSignal, UnknownField
-from quantgraph.market import Rulebook
 from quantgraph.market.money import Side
 from quantgraph.state import View
 from quantgraph.state.frames import FrozenFrame
@@ -120,15 +119,19 @@ class SignalRule(Decider):
         view, plan, signal = context.view, context.plan, self._signal(context.view)
         days, listed = _TradeDays.of(context, signal), _Lister(context)
         exits = listed.orders("sell", _positions_to_exit(context, signal, days.last), "signal -1")
-        after, sold = context.market.copy(pending=False), {order.symbol for order in exits}
-        after.batch([*exits, *(order for order in context.exits if order.symbol not in sold)])
-        today = np.array([context.session.to_datetime64()])
-        closed = days_without_entries(today, plan.no_entry_on, market=context.rules.market).all()
+        sold = {order.symbol for order in exits}
+        sent = [*exits, *(order for order in context.exits if order.symbol not in sold)]
+        after = context.market.copy(pending=False) if sent else None
+        if after:
+            after.batch(sent)
+        held = len((after or context).account.positions)
+        closed = plan.no_entry_on is not None and _is_closed(context, plan.no_entry_on)
         buys = days.today and not closed
-        entries = _entries(context, signal, len(after.account.positions), days) if buys else []
+        entries = _entries(context, signal, held, days) if buys else []
         resizes = plan.rebalance is not None or plan.size == "equal_weight"
         if not entries and not resizes and plan.accumulate is None:
             return exits
+        after = after or context.market.copy(pending=False)
         prices = open_prices(view, context.market, {*context.account.positions, *entries})
         sizing = Sizing(context=context, after=after, traded=len(signal.symbols), prices=prices)
         leaving = sold | {order.symbol for order in context.exits}
@@ -199,12 +202,16 @@ class _TradeDays:
         return cls(today=today, last=sessions[places[-1]] if len(places) else None, before=before)
 
 
+def _is_closed(context: DecisionContext, no_entry_on: Mapping[str, Sequence[int]]) -> bool:
+    today = np.array([context.session.to_datetime64()])
+    return bool(days_without_entries(today, no_entry_on, market=context.rules.market).all())
+
+
 class _Lister:
     """Makes the orders of one session, numbered from 1."""
 
     def __init__(self, context: DecisionContext) -> None:
-        self._rules: Rulebook = context.rules
-        self._day, self._numbers = context.session, count(1)
+        self._context, self._numbers = context, count(1)
 
     def orders(self, side: Side, quantities: Mapping[str, Quantity], reason: str) -> list[Order]:
         """A sale in orders of at most the largest size; a purchase of at most one order."""
@@ -215,7 +222,7 @@ class _Lister:
         ]
 
     def _parts(self, symbol: str, side: Side, quantity: Quantity) -> Iterator[Quantity]:
-        cap = self._rules.order_cap(symbol, self._day.date(), "open") or quantity
+        cap = self._context.rules.order_cap(symbol, self._context.session.date(), "open") or quantity
         rest = quantity if side == "sell" else min(quantity, cap)
         while rest > 0:
             yield min(rest, cap)

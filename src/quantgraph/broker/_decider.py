@@ -94,6 +94,7 @@ class _Background(NamedTuple):
 
     view: View | Callable[[], View]
     account: Account
+    rules: Rulebook
     followed: Mapping[str, Followed]
     run: RunContext
     variables: Context
@@ -125,8 +126,8 @@ class DecisionContext:
 
     Attributes
     ----------
-    rules, plan, exits, exited, sold
-        See above; the plan has sizes, schedules and exits.
+    exits, exited, sold
+        See above.
     started
         The run's first session; None where it is not known.
     rule
@@ -147,15 +148,9 @@ class DecisionContext:
         sold: Mapping[str, pd.Timestamp] | None = None,
         followed: Mapping[str, Followed] | None = None,
     ) -> None:
-        run = run or RunContext()
-        _BACKGROUND[self] = _Background(view, account, dict(followed or {}), run, copy_context())
-        self.rules = deepcopy(rules) if rules else Rulebook.mainland()
-        self.plan, self.started, self.rule, self.language = (
-            deepcopy(run.plan),
-            run.start,
-            run.rule,
-            run.language,
-        )
+        run, rules = run or RunContext(), rules or Rulebook.mainland()
+        _BACKGROUND[self] = _Background(view, account, rules, dict(followed or {}), run, copy_context())
+        self.started, self.rule, self.language = run.start, run.rule, run.language
         self.exits, self.exited, self.sold = tuple(exits), dict(exited or {}), dict(sold or {})
         # The lock guards the market and the names of the open scopes, which threads share.
         self._lock = threading.Lock()
@@ -176,6 +171,16 @@ class DecisionContext:
     def account(self) -> Account:
         """The account at that open, a copy."""
         return _BACKGROUND[self].account.copy()
+
+    @cached_property
+    def rules(self) -> Rulebook:
+        """The rulebook in force, a copy."""
+        return deepcopy(_BACKGROUND[self].rules)
+
+    @cached_property
+    def plan(self) -> TradePlan:
+        """The plan, which has sizes, schedules and exits, a copy."""
+        return deepcopy(_BACKGROUND[self].run.plan)
 
     @property
     def session(self) -> pd.Timestamp:

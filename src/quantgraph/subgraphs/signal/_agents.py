@@ -8,11 +8,11 @@ from __future__ import annotations
 import ast
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AnyMessage
@@ -404,9 +404,19 @@ def prompt_text(name: PromptName, language: str) -> str:
 
 
 def build_agent(role: Role, resources: OpenResources, *, with_tools: bool = True) -> Agent:
-    """Build the agent of a node: its model and its tools."""
+    """Return the agent of a node, with its model and its tools; it is built when it is first asked."""
     model = role_model(role, model=resources.model, settings=resources.settings)
-    return create_node_agent(role, model, [*tools_of(role).values()] if with_tools else [])
+    return cast("Agent", _AskedAgent(role, model, with_tools))
+
+
+class _AskedAgent:
+    def __init__(self, role: Role, model: BaseChatModel, with_tools: bool) -> None:
+        self._role, self._model, self._with_tools = role, model, with_tools
+
+    @cached_property
+    def invoke(self) -> Callable[..., Any]:
+        tools = [*tools_of(self._role).values()] if self._with_tools else []
+        return create_node_agent(self._role, self._model, tools).invoke
 
 
 def build_clarify_model(resources: OpenResources) -> BaseChatModel:
