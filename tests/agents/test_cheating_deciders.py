@@ -16,7 +16,6 @@ import sqlite3
 import sys
 import threading
 import types
-import weakref
 from decimal import Decimal
 
 import numpy as np
@@ -24,6 +23,7 @@ import pandas as pd
 import pytest
 from numpy.lib.stride_tricks import as_strided
 from one_session import trade_session
+from reachable import reachable
 
 from quantgraph.broker import Account, Decider, Market, Order
 from quantgraph.broker.ledger import Ledger
@@ -70,28 +70,6 @@ def later(number, today):
         return number - 500 >= today + 1
     place, field = int(number // 1000) - 1, int(number % 1000 // 10)
     return field <= 5 and number % 10 < 4 and (place > today or (place == today and field >= 3))
-
-
-def everything(queue):
-    queue, seen = list(queue), {}
-    while queue:
-        thing = queue.pop()
-        if id(thing) in seen or thing is seen or thing is queue:
-            continue
-        if isinstance(thing, types.ModuleType | type):
-            continue
-        seen[id(thing)] = thing
-        yield thing
-        if isinstance(thing, types.FunctionType):
-            queue += [thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__]
-            continue
-        queue += gc.get_referents(thing)
-        if isinstance(thing, np.ndarray):
-            queue.append(thing.base)
-        if isinstance(thing, memoryview):
-            queue.append(thing.obj)
-        if isinstance(thing, weakref.ref):
-            queue.append(thing())
 
 
 def numbers_of(thing):
@@ -194,7 +172,7 @@ class Cheat(Honest):
             name: value for name, value in sys._getframe().f_locals.items() if name not in ("self", "orders")
         }
         roots = [view, view.row, view.actions, view["ohlcv"].values, account, session, copies, mine]
-        things = list(everything(roots))
+        things = list(reachable(*roots))
         hits, seen = found(things, today)
         self.hits += hits + self.strides(view, today)
         self.seen.append(seen)
@@ -298,7 +276,7 @@ def test_a_session_traded_alone_is_as_safe(market):
 def test_the_search_finds_what_can_be_found(market):
     today, moment = 50, Moment(DAYS[50], "open")
     for leak in (market.store.trusted_view(moment, market.data_ref), market.store.snapshot(market.data_ref)):
-        hits, _ = found(everything([leak]), today)
+        hits, _ = found(reachable(leak), today)
         assert cell(51, "open", 0) in hits
         assert cell(50, "close", 3) in hits
         assert "0050" in hits

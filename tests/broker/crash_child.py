@@ -1,7 +1,7 @@
 """Runs in forked children that are killed with SIGKILL and resumed until they are done.
 
 Usage: ``crash_child.py WHAT WAY FOLDER KILLS SEED``; prints one JSON object. ``WHAT`` is ``rule`` (a signal rule),
-``orders`` (every kind of order), ``asked`` (the same by one that asks models, a transaction a session), ``steps`` (the same by a decider that logs steps from threads) or ``graph`` with the sessions of a step, ``graph8``. ``WAY`` is ``time`` (at
+``orders`` (every kind of order), ``asked`` (the same by one that asks models, a transaction a session), ``steps`` (the same by a decider that logs steps from threads) or ``graph`` with the sessions of a step, ``graph8``; ``checkpointed`` and ``bare`` are the graph of a slow decider whose step has several transactions, with and without its checkpoint. ``WAY`` is ``time`` (at
 ``KILLS`` instants of the run's wall time) or ``boundary`` (at every boundary of every transaction; no ``KILLS``).
 
 All that is imported, compiled and cached is so before the first fork, so a child costs milliseconds.
@@ -31,7 +31,7 @@ from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import ModelDecider, TradePlan
+from quantgraph.broker import Decider, ModelDecider, Order, TradePlan
 from quantgraph.broker.ledger import Ledger, LoggedStep
 from quantgraph.broker.session import run_sessions
 from quantgraph.market import Rulebook
@@ -74,6 +74,19 @@ class StepLogger(RandomDecider):
                 context.log_step(step)
 
 
+class Slow(Decider):
+    """Trades each day, and takes so long that a step of many sessions has several transactions."""
+
+    name = "slow"
+
+    def decide(self, context):
+        time.sleep(0.012)
+        symbol = context.view["ohlcv"]["open"].columns[context.session.day % 3]
+        sides = dict.fromkeys(context.account.positions, "sell") | {symbol: "buy"}
+        numbered = enumerate(sides.items(), 1)
+        return [Order(symbol=each, side=side, quantity=100, sequence=n) for n, (each, side) in numbered]
+
+
 @cache
 def traded(what: str):
     """The market, its sessions, and who decides: the rule alone is traded in blocks."""
@@ -92,18 +105,23 @@ def run_plain(what: str, folder: Path) -> None:
         run_sessions(market, sessions, decider, cash=400_000, ledger=ledger, run_id="r", plan=plan)
 
 
-def run_graph(step: int, folder: Path) -> None:
+def run_graph(what: str, folder: Path) -> None:
     from langgraph.checkpoint.sqlite import SqliteSaver
 
     from quantgraph.graph import _loop as decision
     from quantgraph.graph import create_trading_graph
 
-    decision.BLOCK_SESSIONS = step
+    decider = None if what.startswith("graph") else Slow()
+    if decider is None:
+        decision.BLOCK_SESSIONS = int(what.removeprefix("graph"))
     folder.mkdir(exist_ok=True)
+    if what == "bare":
+        (folder / "checkpoints.db").unlink(missing_ok=True)
     connection = sqlite3.connect(folder / "checkpoints.db", check_same_thread=False)
     with closing(connection), Ledger(folder / "ledger.db") as ledger:
         graph = create_trading_graph(
             source="sample",
+            decider=decider,
             checkpointer=SqliteSaver(connection),
             resources=Resources(store=DataState(folder / "data"), ledger=ledger),
         )
@@ -200,23 +218,23 @@ def by_time(
     return instants
 
 
-def bomb(boundary: str) -> None:
-    """Kill this process at a boundary of its first writing transaction."""
-    seen = {"writes": 0, "inside": False, "statements": 0, "committed": False}
+def bomb(boundary: str, rows: str) -> None:
+    """Kill this process at a boundary of its first transaction with rows that begin so."""
+    seen = {"inside": False, "statements": 0, "committed": False}
 
     def traced(statement: str) -> None:
         if statement == "BEGIN IMMEDIATE":
-            seen.update(writes=seen["writes"] + 1, inside=True, statements=0)
-            kill_at("before BEGIN")
+            seen.update(inside=True, statements=0)
+            kill_at("" if rows else "before BEGIN")
         elif seen["inside"] and statement == "COMMIT":
-            kill_at("before COMMIT")
-            seen.update(inside=False, committed=True)
-        elif seen["inside"]:
+            kill_at("before COMMIT" if seen["statements"] else "")
+            seen.update(inside=False, committed=seen["statements"] > 0)
+        elif seen["inside"] and statement.startswith(rows):
             seen["statements"] += 1
             kill_at({1: "after BEGIN", 2: "between two rows"}.get(seen["statements"], ""))
 
     def kill_at(place: str) -> None:
-        if place == boundary and seen["writes"] == 1:
+        if place == boundary:
             os.kill(os.getpid(), signal.SIGKILL)
 
     @event.listens_for(Pool, "connect")
@@ -230,15 +248,15 @@ def bomb(boundary: str) -> None:
             seen["committed"] = False
 
 
-def by_boundary(work: Work, folder: Path, expected: list[dict]) -> list[str]:
+def by_boundary(work: Work, folder: Path, expected: list[dict], rows: str) -> list[str]:
     """Kill at each boundary of the schema's transaction, and of every one after it until the run is done.
 
     A database that has the schema is only read for it.
     """
     place, deaths, alive = folder / "run1", [], True
     while alive:
-        for boundary in BOUNDARIES:
-            alive = was_killed(forked(work, place, partial(bomb, boundary)))
+        for boundary in BOUNDARIES[bool(rows) :]:
+            alive = was_killed(forked(work, place, partial(bomb, boundary, rows)))
             if not alive:
                 break
             deaths.append(boundary)
@@ -250,8 +268,8 @@ def by_boundary(work: Work, folder: Path, expected: list[dict]) -> list[str]:
 
 def main(what: str, way: str, folder: Path, kills: int, seed: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    graph = what.removeprefix("graph")
-    work = partial(run_graph, int(graph)) if graph != what else partial(run_plain, what)
+    is_graph = what.startswith("graph") or what in ("checkpointed", "bare")
+    work = partial(run_graph if is_graph else run_plain, what)
     work(folder / "whole")
     expected = journal(folder / "whole")
     started = time.perf_counter()
@@ -261,7 +279,7 @@ def main(what: str, way: str, folder: Path, kills: int, seed: int) -> None:
     if way == "time":
         kills_at: list = by_time(work, folder, expected, kills=kills, seed=seed, whole=whole)
     else:
-        kills_at = by_boundary(work, folder, expected)
+        kills_at = by_boundary(work, folder, expected, "INSERT INTO journal" if is_graph else "")
     steps = sum(map(len, logged(folder / "whole").values()))
     print(json.dumps({"kills": kills_at, "seconds": whole, "journal": expected, "steps": steps}))
 

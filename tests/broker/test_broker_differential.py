@@ -184,22 +184,18 @@ def test_orders_of_the_evening_meet_the_bars_that_backtrader_finds(panel, tmp_pa
 def test_the_rule_without_fees_lots_and_limits_is_filled_alike(options, panel, signal, tmp_path):
     prices, names = liquid(panel)
     opinions = signal.loc["2024", list(names)].rename(columns=names)
-    rules = Rulebook.zero_cost("us")
-    ours, _ = told(
-        prices, rules, SignalRule(), 1_000_000, tmp_path, signal=opinions, plan=TradePlan(**options)
-    )
-    other = theirs.run(
-        theirs.SignalTrader,
-        prices,
-        1e6,
-        fees=theirs.Free(),
-        at_open=True,
-        signal=opinions,
-        options=plain(options),
-    )
-    assert_same(ours, other)
-    assert len(ours.fills) > 300
+    ours, _ = filled_alike(prices, Rulebook.zero_cost("us"), theirs.Free(), opinions, options, tmp_path)
     assert not ours.refused
+
+
+def filled_alike(prices, rules, fees, signal, options, folder):  # noqa: PLR0917
+    """What the rule does with a signal, and the events, after the same of the other tool."""
+    plan = TradePlan(**options)
+    ours, events = told(prices, rules, SignalRule(), 1_000_000, folder, signal=signal, plan=plan)
+    how = {"fees": fees, "at_open": True, "signal": signal, "options": plain(options)}
+    assert_same(ours, theirs.run(theirs.SignalTrader, prices, 1e6, **how))
+    assert len(ours.fills) > 300
+    return ours, events
 
 
 @pytest.mark.parametrize(
@@ -215,21 +211,7 @@ def test_the_rule_in_the_mainland_is_filled_alike(options, panel, signal, tmp_pa
     if "weights" in options["size"]:  # of every third symbol
         share = options["size"]["weights"]
         options = {"size": {"weights": dict.fromkeys(panel["open"].columns[::3], share)}}
-    rules = Rulebook.mainland()
-    ours, events = told(
-        panel, rules, SignalRule(), 1_000_000, tmp_path, signal=signal, plan=TradePlan(**options)
-    )
-    other = theirs.run(
-        theirs.SignalTrader,
-        panel,
-        1e6,
-        fees=theirs.Mainland(),
-        at_open=True,
-        signal=signal,
-        options=plain(options),
-    )
-    assert_same(ours, other)
-    assert len(ours.fills) > 300
+    ours, events = filled_alike(panel, Rulebook.mainland(), theirs.Mainland(), signal, options, tmp_path)
     assert {refusal.why for refusal in ours.refused} == {"suspended", "limit_up", "limit_down"}
     assert events.keys() == {"Dividend", "Split"}
 

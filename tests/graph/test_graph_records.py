@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from deciders import Needing
 from langgraph.runtime import RunControl
 from states import flat, grouped
 
-from quantgraph.broker import DataNeeds, ModelDecider
 from quantgraph.broker.ledger import Ledger
 from quantgraph.data.files import FileSource
 from quantgraph.errors import RunMismatch, SourceUnavailable
@@ -27,22 +27,10 @@ REQUEST = f"{CODES}, {WINDOW}"
 RULE = "buy when the 2-day average crosses above the 3-day average, sell when it crosses below"
 
 
-class Reader(ModelDecider):
+class Reader(Needing):
     """Keeps the titles that it could read at each open."""
 
     name = "reader"
-
-    def __init__(self, *kinds, signal=False, indicators=()) -> None:
-        self._signal, self._needs = signal, DataNeeds(records=kinds, indicators=indicators)
-        self.seen: dict[str, list[str]] = {}
-
-    @property
-    def uses_signal(self):
-        return self._signal
-
-    @property
-    def needs(self):
-        return self._needs
 
     def decide(self, context):
         titles = [each.body["title"] for each in context.view.records("news")]

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import pandas as pd
 import pytest
+from deciders import Needing
 from langgraph.runtime import RunControl
 from states import flat, grouped
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import DataNeeds, Market, ModelDecider
+from quantgraph.broker import Market
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import run_sessions
 from quantgraph.data.sample import SampleSource
@@ -33,22 +34,10 @@ MARCH = ("2024-03-01", "2024-03-29")
 RULE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
 
 
-class Watching(ModelDecider):
+class Watching(Needing):
     """Keeps what it was shown on each session, and buys nothing."""
 
     name = "watching"
-
-    def __init__(self, *, signal: bool = False, **needs) -> None:
-        self._signal, self._needs = signal, DataNeeds(**needs)
-        self.seen = {}
-
-    @property
-    def uses_signal(self):
-        return self._signal
-
-    @property
-    def needs(self):
-        return self._needs
 
     def decide(self, context):
         high, indicators = context.view["ohlcv"]["high"], context.view["indicators"]

@@ -78,19 +78,20 @@ OTHER_FORMS = {
 }
 
 
+def asked_again(reply, mode):
+    """A right call after the reply is taken; what comes of the same reply twice."""
+    call = AIMessage("", tool_calls=[{"name": "add", "args": ADDED[0][1], "id": "1"}])
+    inner, model = scripted_model(reply, CALL if mode == "text" else call, mode=mode)
+    assert calls_of(model.invoke(QUESTION)) == ADDED
+    assert "Your last reply could not be used: " in inner.calls[1].messages[-1].text
+    inner, model = scripted_model(reply, reply, mode=mode)
+    return model.invoke(QUESTION), inner
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("written", OTHER_FORMS.values(), ids=OTHER_FORMS.keys())
 def test_a_call_in_another_form_is_asked_for_again_once(written, mode):
-    right = (
-        CALL
-        if mode == "text"
-        else AIMessage("", tool_calls=[{"name": "add", "args": ADDED[0][1], "id": "1"}])
-    )
-    inner, model = scripted_model(written, right, mode=mode)
-    assert calls_of(model.invoke(QUESTION)) == ADDED
-    assert "Your last reply could not be used: " in inner.calls[1].messages[-1].text
-    inner, model = scripted_model(written, written, mode=mode)
-    message = model.invoke(QUESTION)
+    message, inner = asked_again(written, mode)
     assert (message.tool_calls, len(inner.calls)) == ([], 2)
 
 
@@ -211,16 +212,7 @@ CUT_TEXTS = {
     ids=[*CUT, *CUT_TEXTS],
 )
 def test_a_truncated_call_is_never_guessed_but_requested_again_once(reply, mode):
-    right = (
-        CALL
-        if mode == "text"
-        else AIMessage("", tool_calls=[{"name": "add", "args": ADDED[0][1], "id": "1"}])
-    )
-    inner, model = scripted_model(reply, right, mode=mode)
-    assert calls_of(model.invoke(QUESTION)) == ADDED
-    assert "Your last reply could not be used: " in inner.calls[1].messages[-1].text
-    inner, model = scripted_model(reply, reply, mode=mode)
-    message = model.invoke(QUESTION)
+    message, inner = asked_again(reply, mode)
     assert (message.tool_calls, message.invalid_tool_calls, len(inner.calls)) == ([], [], 2)
 
 

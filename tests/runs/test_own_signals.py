@@ -26,6 +26,8 @@ from quantgraph.errors import (
 )
 from quantgraph.llm import KeylessPlanner
 from quantgraph.runs import RunSpec, compare, list_runs, open_run, replay, resume_run, run_signal
+from quantgraph.runtime import Resources
+from quantgraph.settings import load_settings
 
 pytestmark = pytest.mark.proof
 
@@ -93,6 +95,30 @@ def test_the_first_lines_say_what_is_not_proved_and_what_is_not_sealed(own):
     assert own["file"]["causality"]["line"] == "causal by construction: each part looks back only"
     assert "not isolated" not in own["file"]["causality"]["line"]
     assert heads["file"][1].strip() == "done"
+
+
+def test_a_loaded_machine_says_the_same_about_a_proof(tmp_path):
+    code = tmp_path / "cross.py"
+    code.write_text(
+        "fast, slow = (snapshot['ohlcv']['close'].rolling(days).mean() for days in (5, 20))\n"
+        "GLOBAL_DATA_STATE.update('signal', {'cross': (fast > slow).astype(float).diff()})"
+    )
+    spec = RunSpec(question="", symbols=("合成30",), start="20240102", end="20240628")
+    walked = Resources(source="sample", settings=load_settings(audit={"prove": "all"}))
+
+    def told(name):
+        run = run_strategy(spec, strategy=code, out=tmp_path / name, resources=walked)
+        return run["causality"]["coverage"] | {"earlier_looks": 0}, run["warm_up"], fills(run)
+
+    quiet = told("quiet")
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(6)]
+    try:
+        assert told("busy") == quiet
+    finally:
+        for each in busy:
+            each.kill()
+            each.wait()
+    assert (quiet[0]["method"], len(quiet[2]) > 100) == ("walked", True)
 
 
 def test_source_and_hash_of_the_code_are_in_the_identity(own):

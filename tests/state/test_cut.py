@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-import gc
 import pickle
-import types
-import weakref
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 
@@ -17,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
+from reachable import reachable
 
 from quantgraph.errors import BadFrame
 from quantgraph.market import Moment, sessions
@@ -98,28 +96,6 @@ def market(told: dict[str, dict[str, pd.DataFrame]]) -> tuple[DataState, str]:
     for panel, frames in told.items():
         store.update(panel, frames)
     return store, store.record(NOTES)
-
-
-def reachable(root: object) -> Iterator[object]:
-    """Everything that hangs on an object, but for modules, types and functions' globals."""
-    queue, seen = [root], {}
-    while queue:
-        thing = queue.pop()
-        if id(thing) in seen or isinstance(thing, types.ModuleType | type):
-            continue
-        seen[id(thing)] = thing
-        yield thing
-        if isinstance(thing, types.FunctionType):
-            queue += [thing.__closure__, thing.__defaults__, thing.__kwdefaults__, thing.__dict__]
-            continue
-        queue += gc.get_referents(thing)
-        if isinstance(thing, np.ndarray):
-            queue.append(thing.base)
-            queue += list(thing.flat) if thing.dtype == object else []
-        if isinstance(thing, memoryview):
-            queue.append(thing.obj)
-        if isinstance(thing, weakref.ref):
-            queue.append(thing())
 
 
 def found(root: object) -> tuple[set[float], set[int], str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import ModelDecider
+from quantgraph.broker import DataNeeds, ModelDecider
 
 
 class OneByOne(SignalRule, ModelDecider):
@@ -11,3 +11,14 @@ class OneByOne(SignalRule, ModelDecider):
 
     def block_rule(self, context):
         return None
+
+
+class Needing(ModelDecider):
+    """One that needs data, and a signal if it says so; ``seen`` is by session."""
+
+    uses_signal = needs = None
+
+    def __init__(self, *records, signal=False, **needs):
+        self.uses_signal = signal
+        self.needs = DataNeeds(**({"records": records} if records else {}), **needs)
+        self.seen = {}
