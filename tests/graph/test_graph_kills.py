@@ -31,8 +31,7 @@ def crashed(what, way, folder, kills):
 
 @pytest.mark.parametrize("what", ["checkpointed", "bare"])
 def test_a_step_of_many_sessions_goes_on_after_its_last_transaction(what, tmp_path):
-    """Killed at every boundary of every transaction; resumed by its checkpoint, or begun anew without one."""
-    kills, kinds = crashed(what, "boundary", tmp_path, 0)
+    kills, kinds = crashed(what, "boundary", tmp_path, 0)  # without a checkpoint it is begun anew
     assert (kinds["day"], kinds["fill"] > 100) == (SESSIONS, True)
     assert min(Counter(kills).values()) >= 3  # the opening, and parts of the step
 

@@ -17,13 +17,13 @@ from quantgraph.runtime.graph_state import request_of, strategy_of
 from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import create_signal_subgraph
 
-TEXT = "600036.SH 收盘价的个位数是偶数、且站在20日线上方买入，跌到20日线下方卖出，2025年1月2日到10月31日"
+TEXT = "600036.SH和601318.SH 收盘价的个位数是偶数、且站在20日线上方买入，跌到20日线下方卖出，2025年1月2日到10月31日"
 CLAUSES = (
     {"name": "even", "quote": "收盘价的个位数是偶数", "code": "收盘价取整后的个位数是偶数"},
     {"name": "up", "quote": "站在20日线上方买入", "rule": "close > sma(close, 20)"},
     {"name": "down", "quote": "跌到20日线下方卖出", "rule": "close < sma(close, 20)"},
 )
-READ = reading("600036.SH", ("20250102", "20251031"), *CLAUSES, entry="even and up", exit="down")
+READ = reading("600036.SH,601318.SH", ("20250102", "20251031"), *CLAUSES, entry="even and up", exit="down")
 EVEN = """close = GLOBAL_DATA_STATE.snapshot()["ohlcv"]["close"]
 even = (close // 1 % 2 == 0).astype(float).where(close.notna())
 GLOBAL_DATA_STATE.update("signal", {{"{name}": even}})"""
@@ -52,7 +52,7 @@ def test_a_condition_is_code_and_the_rest_is_computed_as_it_was_read(coded):
     state, cast, store = coded(EVEN.format(name="even"))
     assert state["ended_because"] == "done", state["error_messages"]
     (prompt,) = (each for each in cast.asked["code"] if "<conditions>" in each)
-    assert '{"even":"收盘价的个位数是偶数"}' in prompt
+    assert '{"even":"收盘价取整后的个位数是偶数"}' in prompt
     assert "close < sma(close, 20)" in prompt
 
     strategy, snapshot = strategy_of(state), store.snapshot(state["data_ref"])
@@ -81,10 +81,18 @@ def test_what_was_not_compared_is_named_and_the_rest_is_not(coded):
     assert rule["exit"] == "收盘价 < 20日均线"
 
 
-def test_code_under_another_name_goes_back_to_the_model(coded):
-    state, cast, _ = coded(EVEN.format(name="even_close"), EVEN.format(name="even"))
+WRONG = {
+    "no signal named even": EVEN.replace("{name}", "even_close"),
+    "not_a_condition: even has -1": EVEN.replace("even}})", "even * 2 - 1}})"),
+    "even lacks columns of close: 601318.SH": EVEN.replace("even}})", 'even[["600036.SH"]]}})'),
+}
+
+
+@pytest.mark.parametrize(("line", "wrong"), WRONG.items())
+def test_what_is_no_condition_of_that_name_goes_back_to_the_model(coded, wrong, line):
+    state, cast, _ = coded(wrong.format(name="even"), EVEN.format(name="even"))
     assert state["ended_because"] == "done", state["error_messages"]
-    assert any("no signal named even" in each for each in cast.asked["code"])
+    assert any(line in each for each in cast.asked["code"])
 
 
 def test_code_that_reads_the_next_session_is_found(coded):

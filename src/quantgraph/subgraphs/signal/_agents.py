@@ -37,10 +37,13 @@ from quantgraph.tools import ToolContext, split_codes, tools_of, with_docstring
 
 _NOTHING = {"", "null", "none", "n/a", "无"}
 """Texts that models write for a missing value."""
-PromptName = Literal["reflection", "signal_generate", "validation", "second", "language", "idioms"]
+PromptName = Literal[
+    "reflection", "signal_generate", "conditions", "validation", "second", "language", "idioms"
+]
 _VERSIONS: Mapping[PromptName, int] = {
     "reflection": 2,
     "signal_generate": 1,
+    "conditions": 1,
     "validation": 1,
     "second": 1,
     "language": 1,

@@ -44,14 +44,14 @@ def code_prompt(
     view, words = context.view, language(state)
     known = {error for attempt in attempts for error in attempt["errors"]}
     errors = [error for error in state.get("error_messages", []) if error not in known]
-    prompt = prompt_text("signal_generate", words).format(
+    coded = coded_in(request)
+    prompt = prompt_text("conditions" if coded else "signal_generate", words).format(
         available_ohlcv=_bars(view, request, words),
         available_indicators=field_list(view["indicators"]),
         strategy_description=_strategy_text(state, request, context),
     )
     parts = [
         prompt,
-        _conditions_text(request, words),
         say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
         if errors
         else "",
@@ -60,15 +60,23 @@ def code_prompt(
         say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
         if packages
         else "",
-        prompt_text("idioms", words),
+        "" if coded else prompt_text("idioms", words),
     ]
     return "\n\n".join(filter(None, parts))
 
 
 def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    """Return the user's own words, the rule as it was read, clauses beside it and the plan."""
+    """Return the user's own words, and the conditions to code; else the rule, clauses beside it, the plan."""
     understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
     text, _ = user_words(state, context.source)
+    if coded := coded_in(request):
+        read = {each["name"]: each["became"] for each in state["user_intent"]["params"]["clauses"]}
+        listed = {name: read.get(name) or quote for name, quote in coded.items()}
+        buy, sell = trees_in(request)
+        rule = say(
+            language(state), zh=f"规则：买入 {buy}；卖出 {sell}", en=f"The rule: buy {buy}; sell {sell}"
+        )
+        return f"{wrap('request', text)}\n{wrap('conditions', canonical_json(listed))}\n{rule}"
     clauses = clauses_beside(understanding, request["strategy"])
     parts = [
         wrap("request", text) if text else "",
@@ -77,22 +85,6 @@ def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], conte
         wrap("plan", canonical_json(understanding["plan"])) if understanding.get("plan") else "",
     ]
     return "\n".join(filter(None, parts))
-
-
-def _conditions_text(request: Mapping[str, Any], words: Language) -> str:
-    """Return which conditions are to be coded, if the rest of the rule is computed as it was read."""
-    if not (coded := coded_in(request)):
-        return ""
-    entry, leave = trees_in(request)
-    note = say(
-        words,
-        zh="只写 <conditions> 里的条件，每个交出一个同名的信号：成立为 1，不成立为 0。"
-        f"其余由程序计算，不要写：买入 {entry}；卖出 {leave}。",
-        en="Code the conditions in <conditions> alone; hand each over as a signal of its name, 1 where it "
-        "holds and 0 where it does not. The rest is computed already, code nothing of it: "
-        f"buy {entry}; sell {leave}.",
-    )
-    return f"{wrap('conditions', canonical_json(coded))}\n{note}"
 
 
 def _bars(view: View, request: Mapping[str, Any], words: Language) -> str:
@@ -165,6 +157,10 @@ def sent_back_update(state: SignalSubgraphState, report: Report) -> Update:
         return {}
     findings = [replace(each, severity="error") if each.code in codes else each for each in report.findings]
     lines = [_line(each) for each in findings if each.code in codes]
+    if coded_in(request_of(state)["checked"]):
+        lines[-1] += (
+            "\nThat is the whole rule's signal; a condition of yours is 1 where it holds, for an exit, too."
+        )
     line = f"validate signal sent back ({', '.join(new)}): {lines[0].splitlines()[0]}"
     return {
         "validation": replace(report, findings=tuple(findings)).as_json(),

@@ -171,10 +171,18 @@ def _without_earlier_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _misaligned(context: ToolContext, request: Mapping[str, Any]) -> str:
-    """Return which sessions or symbols the signal lacks in its rehearsal; empty if it has all."""
+    """Return what is wrong with the signal, or a condition, in the rehearsal: its axes, or a condition's -1."""
     closes = context.view["ohlcv"]["close"][list(traded_symbols(request, context.source))]
-    errors = check_signal(context.names[-1], context.signal(context.names[-1]), closes).errors
-    return next((f"{each.code}: {each.message}" for each in errors if each.code == "misaligned"), "")
+    for name in (*coded_in(request), context.names[-1]):
+        signal = context.signal(name)
+        errors = check_signal(name, signal, closes).errors
+        if found := [each for each in errors if each.code == "misaligned"]:
+            return f"misaligned: {found[0].message}"
+        if name in coded_in(request) and len(lost := closes.columns.difference(signal.columns)):
+            return f"misaligned: {name} lacks columns of close: {', '.join(lost[:3])}"
+        if name in coded_in(request) and signal.eq(-1).any(axis=None):
+            return f"not_a_condition: {name} has -1; 1 is that it holds, 0 that it does not, for an exit, too"
+    return ""
 
 
 def _make_signal(
