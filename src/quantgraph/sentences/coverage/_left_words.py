@@ -37,8 +37,8 @@ _BREAKS = re.compile(  # "但"
     r"[,，;；。!！?？\n、:：]|\.(?=\s|$)|(?<![a-z])(?:but|unless|except|then)(?![a-z])|但是?|不过|除非|然后"
 )
 _SMALL = re.compile(  # "买入过去"
-    r"过去|最近|其中|或者|并且|而且|回测|跑一遍|试试|[到里]|买入?|建仓|进场|入场|卖出?|清仓|离场|出场|持有|拿着"
-    r"|(?<![a-z])(?:and|or|on|in|at|the|it|then|so|to|of|with|for|buy\w*|sell\w*|enter\w*|exit\w*|hold\w*|keep\w*|stay\w*)(?![a-z])"
+    r"过去|最近|其中|或者|并且|而且|回测|交易|跑一遍|试试|[到里]|买入?|建仓|进场|入场|卖出?|清仓|离场|出场|持有|拿着"
+    r"|(?<![a-z])(?:and|or|on|in|at|the|it|then|so|to|of|with|for|buy\w*|sell\w*|enter\w*|exit\w*|hold\w*|keep\w*|stay\w*|trad\w*)(?![a-z])"
 )
 
 
