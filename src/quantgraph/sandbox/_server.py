@@ -161,7 +161,7 @@ class ServerProcess:
             self._running()
 
     def close(self, *, patient: bool = True) -> None:
-        """End the process with its children, and ."""
+        """End the process with its children."""
         with self._lock:
             self.closed += patient
             self._stop(patient=patient)

@@ -37,11 +37,11 @@ class SharedFrames:
 
     def __init__(self, frames: Frames, *, grows: bool = False) -> None:
         listed = _listed(frames)
-        axes = dict.fromkeys(frame.symbols for *_, frame in listed)
+        axes = [*dict.fromkeys(frame.symbols for *_, frame in listed)]
         longest = max((len(frame.sessions) for *_, frame in listed), default=0)
         self.layout: Layout = {
-            "symbols": list(axes),
-            "fields": [(panel, name, [*axes].index(frame.symbols)) for panel, name, frame in listed],
+            "symbols": axes,
+            "fields": [(panel, name, axes.index(frame.symbols)) for panel, name, frame in listed],
             "capacity": 1 << longest.bit_length() if grows else longest,
         }
         *self._places, (self.size, _) = _places(self.layout)
@@ -77,19 +77,18 @@ class FramesReader:
     """The child's end."""
 
     def __init__(self, memory: mmap.mmap, layout: Layout) -> None:
-        self._memory, self._layout = memory, layout
+        self._memory, self._fields = memory, layout["fields"]
+        *self._places, _ = _places(layout)
         self._symbols = [tuple(symbols) for symbols in layout["symbols"]]
         self._numbers = count()
 
     def read(self, rows: list[int]) -> dict[str, dict[str, FrozenFrame]]:
         """Return the first ``rows`` of each field, without a copy."""
         frames: dict[str, dict[str, FrozenFrame]] = {}
-        for (panel, name, axis), places, length in zip(
-            self._layout["fields"], _places(self._layout), rows, strict=False
-        ):
+        for (panel, name, axis), (begin, cells), length in zip(self._fields, self._places, rows, strict=True):
             symbols = self._symbols[axis]
-            days = _array(self._memory, places[0], length).view("<M8[us]")
-            values = _array(self._memory, places[1], length * len(symbols)).view("<f8")
+            days = _array(self._memory, begin, length).view("<M8[us]")
+            values = _array(self._memory, cells, length * len(symbols)).view("<f8")
             frame = FrozenFrame(days, symbols, values.reshape(length, len(symbols)))
             frames.setdefault(panel, {})[name] = with_token(frame, f"given-{next(self._numbers)}")
         return frames

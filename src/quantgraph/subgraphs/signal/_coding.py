@@ -44,18 +44,19 @@ def code_prompt(
     view, words = context.view, language(state)
     known = {error for attempt in attempts for error in attempt["errors"]}
     errors = [error for error in state.get("error_messages", []) if error not in known]
-    coded = coded_in(request)
+    coded = bool(coded_in(request))
+    text = _conditions_text if coded else _strategy_text
     prompt = prompt_text("conditions" if coded else "signal_generate", words).format(
         available_ohlcv=_bars(view, request, words),
         available_indicators=field_list(view["indicators"]),
-        strategy_description=_strategy_text(state, request, context),
+        strategy_description=text(state, request, context),
     )
     parts = [
         prompt,
         say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
         if errors
         else "",
-        _watched_text(state, request, context),
+        "" if coded else _watched_text(state, request, context),
         _previous_code(state),
         say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
         if packages
@@ -66,17 +67,9 @@ def code_prompt(
 
 
 def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
-    """Return the user's own words, and the conditions to code; else the rule, clauses beside it, the plan."""
+    """Return the user's own words, the rule as it was read, clauses beside it and the plan."""
     understanding: Mapping[str, Any] = request_of(state)["understanding"] or {}
     text, _ = user_words(state, context.source)
-    if coded := coded_in(request):
-        read = {each["name"]: each["became"] for each in state["user_intent"]["params"]["clauses"]}
-        listed = {name: read.get(name) or quote for name, quote in coded.items()}
-        buy, sell = trees_in(request)
-        rule = say(
-            language(state), zh=f"规则：买入 {buy}；卖出 {sell}", en=f"The rule: buy {buy}; sell {sell}"
-        )
-        return f"{wrap('request', text)}\n{wrap('conditions', canonical_json(listed))}\n{rule}"
     clauses = clauses_beside(understanding, request["strategy"])
     parts = [
         wrap("request", text) if text else "",
@@ -85,6 +78,16 @@ def _strategy_text(state: SignalSubgraphState, request: Mapping[str, Any], conte
         wrap("plan", canonical_json(understanding["plan"])) if understanding.get("plan") else "",
     ]
     return "\n".join(filter(None, parts))
+
+
+def _conditions_text(state: SignalSubgraphState, request: Mapping[str, Any], context: ToolContext) -> str:
+    """Return the user's own words, the conditions to code, as they were read, and the rule around them."""
+    text, _ = user_words(state, context.source)
+    read = {each["name"]: each["became"] for each in state["user_intent"]["params"]["clauses"]}
+    conditions = {name: read.get(name) or quote for name, quote in coded_in(request).items()}
+    buy, sell = trees_in(request)
+    rule = say(language(state), zh=f"规则：买入 {buy}；卖出 {sell}", en=f"The rule: buy {buy}; sell {sell}")
+    return f"{wrap('request', text)}\n{wrap('conditions', canonical_json(conditions))}\n{rule}"
 
 
 def _bars(view: View, request: Mapping[str, Any], words: Language) -> str:

@@ -171,16 +171,16 @@ def _without_earlier_sessions(request: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _misaligned(context: ToolContext, request: Mapping[str, Any]) -> str:
-    """Return what is wrong with the signal, or a condition, in the rehearsal: its axes, or a condition's -1."""
-    closes = context.view["ohlcv"]["close"][list(traded_symbols(request, context.source))]
+    """Return what is wrong with the signal, or with a condition, in the rehearsal; empty if nothing is."""
+    close, traded = context.view["ohlcv"]["close"], [*traded_symbols(request, context.source)]
     for name in (*coded_in(request), context.names[-1]):
-        signal = context.signal(name)
-        errors = check_signal(name, signal, closes).errors
+        signal, is_condition = context.signal(name), name in coded_in(request)
+        errors = check_signal(name, signal, close if is_condition else close[traded]).errors
         if found := [each for each in errors if each.code == "misaligned"]:
             return f"misaligned: {found[0].message}"
-        if name in coded_in(request) and len(lost := closes.columns.difference(signal.columns)):
+        if is_condition and (lost := [symbol for symbol in traded if symbol not in signal]):
             return f"misaligned: {name} lacks columns of close: {', '.join(lost[:3])}"
-        if name in coded_in(request) and signal.eq(-1).any(axis=None):
+        if is_condition and signal.eq(-1).any(axis=None):
             return f"not_a_condition: {name} has -1; 1 is that it holds, 0 that it does not, for an exit, too"
     return ""
 
