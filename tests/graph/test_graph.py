@@ -112,33 +112,32 @@ def test_every_session_of_the_window_is_in_the_ledger_once(store, ledger, step, 
     decider = OneByOne() if step == 1 else None
     if step:
         monkeypatch.setattr("quantgraph.graph._loop.BLOCK_SESSIONS", step)
-    graph = create_trading_graph(
-        source="sample", decider=decider, resources=Resources(store=store, ledger=ledger)
-    )
-    steps = [
-        (name, update.get("session"))
-        for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")
-        for name, update in step.items()
-        if name == "daily_loop"
-    ]
+    given = Resources(store=store, ledger=ledger)
+    graph = create_trading_graph(source="sample", decider=decider, resources=given)
+    updates = graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")
+    steps = [update["daily_loop"].get("session") for update in updates if "daily_loop" in update]
     expected = sessions_of_window()
     firsts = expected[:: step or BLOCK_SESSIONS]
-    assert [session for _, session in steps] == [*(f"{day:%Y%m%d}" for day in firsts), None]
+    assert steps == [*(f"{day:%Y%m%d}" for day in firsts), None]
     assert ledger.sessions("r") == expected
     ledger.check("r")
 
 
-@pytest.mark.parametrize(("kind", "steps"), [(ModelDecider, 58), (Decider, 1)])
-def test_a_decider_that_asks_models_gets_a_step_a_session(kind, steps, store, ledger):
+@pytest.mark.parametrize(
+    ("kind", "plan", "steps"), [(ModelDecider, {}, 58), (Decider, {}, 10), (Decider, {"max_holding": 9}, 20)]
+)
+def test_a_step_is_a_session_where_models_are_asked_else_by_size(kind, plan, steps, ledger, monkeypatch):
+    for name, value in {"_STEP_CELLS": 18, "_TOGETHER_SECONDS": -1}.items():  # three symbols, a slow machine
+        monkeypatch.setattr(f"quantgraph.broker.session._simulate.{name}", value)
+
     class Own(kind):
-        name = "own"
+        name, executes = "own", frozenset({"max_holding"})
 
         def decide(self, context):
             return []
 
-    graph = create_trading_graph(
-        source="sample", decider=Own(), resources=Resources(store=store, ledger=ledger)
-    )
+    given = Resources(store=DataState(), ledger=ledger)
+    graph = create_trading_graph(source="sample", decider=Own(), plan=TradePlan(**plan), resources=given)
     nodes = [next(iter(step)) for step in graph.stream(ask(SENTENCE, run_id="r"), stream_mode="updates")]
     assert len(sessions_of_window()) == len(ledger.sessions("r")) == 58
     assert nodes.count("decision") == steps

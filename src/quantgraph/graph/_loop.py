@@ -105,9 +105,9 @@ def route_after_decision(state: TradingState) -> Literal["daily_loop", "report"]
 def decision_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     """Trade the session and those after it that belong to this step; whole sessions enter the ledger.
 
-    A step is one session of a decider that asks models, else up to :data:`BLOCK_SESSIONS`, and little more
-    than a second of one without a block rule. It is more if the host's ``recursion_limit`` leaves too few
-    steps for the rest of the window. A session that is in the ledger already (the process was killed after
+    A step is one session of a decider that asks models, else up to :data:`BLOCK_SESSIONS`, the fewer the more
+    symbols one without a block rule trades. It is more if the host's ``recursion_limit`` leaves too few steps
+    for the rest of the window. A session that is in the ledger already (the process was killed after
     its commit) is not traded again. With ``approve`` the step is one session, traded as approved.
     """
     run_id, first = state["run_id"], session_of(state["session"])

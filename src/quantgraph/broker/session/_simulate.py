@@ -62,11 +62,13 @@ LOADED_FROM = 5_000
 NOTES_LIMIT = 1_000_000
 """Characters of a decision's notes, as JSON."""
 BLOCK_SESSIONS = 128
-"""Sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
+"""Most sessions of a step of the graph, and the fewest of a block: enough to make up for its start."""
 TOGETHER = 64
 """Sessions that are committed together where no model is asked, order by order."""
-_TOGETHER_SECONDS, _STEP_SECONDS = 0.2, 1.0
-"""Seconds after which a decider of one's own has its sessions committed, and its step of the graph ends."""
+_TOGETHER_SECONDS = 0.2
+"""Seconds after which a decider of one's own has its sessions committed."""
+_STEP_CELLS = 25_600
+"""Sessions times symbols of a step of a decider of one's own, half of them under a plan with exits."""
 BLOCK_CELLS = 1_000_000
 """Sessions times symbols of a longer block, which keep its arrays at some 100 MB."""
 _ORDER = tuple(each.name for each in fields(Order) if each.name != "trigger")
@@ -249,15 +251,14 @@ def simulate(
     days = _check_days(market, sessions)
     run = RunContext(
         plan=plan or TradePlan(),
-        start=_first(days),
+        start=days[0] if days else None,
         history=lambda: results,
         gives_exits=lambda: any(result.exits for result in results),
     )
     exits = exits_of(run, market)
     for day in days:
         session = Session.open(market, day, account, exits)
-        view = growing_view.at(Moment(day, "open"))
-        context = context_of(session, view, run)
+        context = context_of(session, growing_view.at(Moment(day, "open")), run)
         result = session.close(collect_decision(decider, context), decider=decider.name)
         yield result
         results.append(result)
@@ -269,9 +270,9 @@ def exits_of(run: RunContext, market: Market) -> ExitBook:
     kept: ExitBook | None = run.kept.get("exits")
     if kept is None or not kept.continues(market.data_ref, run.last()):
         has_rules = not run.plan.follows and run.gives_exits()
-        data = market.store, market.data_ref, market.rules
-        kept = ExitBook(run.plan, *data, run.history, has_rules=has_rules)
-        run.kept["exits"] = kept
+        kept = run.kept["exits"] = ExitBook(
+            run.plan, market.store, market.data_ref, market.rules, run.history, has_rules=has_rules
+        )
     return kept
 
 
@@ -321,14 +322,12 @@ def _advance(  # noqa: PLR0917 - as in advance()
 ) -> Iterator[Sequence[SessionResult] | Block]:
     """Like :func:`advance`; results of sessions that may be committed together come together.
 
-    Once ``at_least`` sessions are traded, it stops after the next one of a decider that asks models, and
-    where one without a block rule has taken long; None: all are. ``results`` are the sessions that are not
-    committed yet; who commits them empties it.
+    It stops after ``at_least`` sessions of a decider that asks models, after a step of at least as many of
+    one without a block rule. ``results`` are not committed yet; who commits them empties it.
     """
     view = growing_view or market.store.growing_view(market.data_ref)
-    left, least = list(sessions), len(sessions) if at_least is None else at_least
-
-    asks, begun = isinstance(decider, ModelDecider), monotonic()
+    asks, left = isinstance(decider, ModelDecider), list(sessions)
+    step = max(at_least or len(left), 0 if asks else _step_of(market, run.plan))
     exits, refused = exits_of(run, market), cast("_Refused", run.kept.setdefault("refused", _Refused()))
 
     def open_session(day: pd.Timestamp, account: Account) -> tuple[Session, DecisionContext]:
@@ -344,7 +343,7 @@ def _advance(  # noqa: PLR0917 - as in advance()
             account, traded = part.account, len(part.sessions)
         else:
             traded, failed = 0, None
-            for day in part if rule else _in_time(part):
+            for day in part if rule else _in_time(part[: max(1, step)]):
                 try:
                     if traded:
                         session, context = open_session(day, account)
@@ -358,9 +357,15 @@ def _advance(  # noqa: PLR0917 - as in advance()
             results.clear()
             if failed:
                 raise failed
-        left, least = left[traded:], least - traded
-        if least <= 0 and (asks or (rule is None and monotonic() > begun + _STEP_SECONDS)):
+        left, step = left[traded:], step - traded
+        if step <= 0 and (asks or rule is None):
             return
+
+
+def _step_of(market: Market, plan: TradePlan) -> int:
+    """Sessions of a step of a decider of one's own, by what a run's identity fixes, data and plan."""
+    symbols = market.store.snapshot(market.data_ref)["ohlcv"]["open"].shape[1]
+    return max(1, min(BLOCK_SESSIONS, _STEP_CELLS // max(1, symbols * (1 + plan.exits))))
 
 
 def _in_time(days: Iterable[pd.Timestamp]) -> Iterator[pd.Timestamp]:
@@ -425,15 +430,14 @@ def run_sessions(
     """
     days = _check_days(market, sessions)
     ledger.open_run(run_id, cash, run_identity(market, check_decider(decider), plan))
-    recorded = ledger.sessions(run_id)
-    if recorded != days[: len(recorded)]:
+    if (recorded := ledger.sessions(run_id)) != days[: len(recorded)]:
         raise LedgerConflict(
             f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} sessions",
             run_id=run_id,
         )
     run = RunContext(
         plan=plan or TradePlan(),
-        start=_first(days),
+        start=days[0] if days else None,
         history=partial(ledger.history, run_id),
         gives_exits=partial(ledger.gives_exits, run_id),
         log_step=partial(ledger.log_step, run_id),
@@ -486,10 +490,6 @@ def commit_sessions(
             account = done[-1].account
             commit()
     return cast("_Refused", run.kept.get("refused", _Refused())).why
-
-
-def _first(days: Sequence[pd.Timestamp]) -> pd.Timestamp | None:
-    return days[0] if days else None
 
 
 @dataclass
