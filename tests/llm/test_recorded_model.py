@@ -571,7 +571,7 @@ def test_no_secret_reaches_the_database_an_error_or_a_log(
     shown = [kept.decode(errors="replace"), str(live), str(refused.value), caplog.text, repr(model)]
     for secret in (KEY, header, password):
         assert [secret in text for text in shown] == [False] * len(shown), secret
-    assert b"://***@host/v1" in kept
+    assert b"://me:***@host/v1" in kept
 
 
 # Speed -------------------------------------------------------------------------------------------

@@ -44,14 +44,14 @@ def openai(**more):
 
 
 def test_a_model_counts_by_class_address_and_parameters_without_secrets():
-    secret = {"default_headers": {"x": "sesame-open"}, "extra_body": {"by": {"auth": ["sesame-open"]}}}
+    secret = {"default_headers": {"x": "sesame-open"}, "default_query": {"y": "sesame-open"}}
     told = configuration(openai(temperature=0.3, max_tokens=5, **secret))
     assert "sesame" not in json.dumps(told)
     assert told["model.reflection"] == "m at https://host/v1"
     assert told["model.reflection.class"] == "ChatOpenAI"
     assert told["model.validation.temperature"] == 0.3
     assert told["model.clarify.max_tokens"] == 5
-    assert told == configuration(openai(temperature=0.3, max_tokens=5, extra_body={"by": {"auth": "a"}}))
+    assert told == configuration(openai(temperature=0.3, max_tokens=5))
     mixed = configuration({"reflection": openai(temperature=0.9)})
     assert mixed["model.reflection.temperature"] == 0.9
     assert mixed["model.clarify"] == "quantgraph-keyless-planner"

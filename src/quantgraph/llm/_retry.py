@@ -117,46 +117,33 @@ def run_in_thread(call: Callable[[], T], check: Check) -> T:
     return under_way.result()
 
 
-_BEFORE = "(?:api|access|auth|client|private|secret)?"
-_SECRET = re.compile(  # "client_secret"
-    rf"(?:^|_){_BEFORE}(?:auth|authentication|authorization|bearer|connection_string|cookie|credential|dsn"
-    r"|header|jwt|pass|passphrase|passwd|password|pwd|secret|session|sig|signature"
-    r"|(?:default|extra)_query)s?\d*(?:_|$)"
-)
-_UNLESS_COUNTED = re.compile(rf"(?:^|_){_BEFORE}(?:key|token)s?\d*(?:_|$)")  # "api_key"
+_SENT = frozenset({"default_headers", "default_query", "extra_headers", "extra_query", "headers"})
+"""Fields of clients and options of calls whose values are sent beside a request: they may be secrets."""
 _PUBLIC = frozenset({
-    "accept", "accept_language", "anthropic_beta", "anthropic_version", "api_version", "content_type",
-    "http_referer", "openai_beta", "prompt_cache_key", "user_agent", "x_title",
+    "accept", "accept-language", "anthropic-beta", "anthropic-version", "api-version", "content-type",
+    "http-referer", "openai-beta", "user-agent", "x-title",
 })  # fmt: skip
 """Names of headers and queries that are not secret: their values, such as a date, occur in replies too."""
-_SCHEMAS = frozenset({"properties", "$defs", "definitions"})
-_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")  # "api-key"
 _URL = re.compile(  # "https://api.openai.com/v1?key=abc"
-    r"://(?:(?P<user>[^\s/?#\"']*)@)?(?P<there>[^\s?#\"']*)(?:\?(?P<query>[^\s#\"']*))?(?:#\S*)?"
+    r"://(?:(?P<user>[^\s/?#\"']*)@)?(?P<there>[^\s?#\"']*)(?:\?[^\s#\"']*)?(?:#\S*)?"
 )
 
 
 def without_secrets(value: Any) -> Any:
-    """A JSON value without secrets, the same whatever the secrets are.
+    """A JSON value without headers and queries, and without user, password and query of URLs, at any depth.
 
-    Values with the name of a secret are left out at any depth, as are user, password and query of URLs.
-
-    >>> without_secrets({"max_tokens": 9, "apiKeys": ["a"], "at": "http://me:pw@host/v1?code=b", "keys": 1})
-    {'max_tokens': 9, 'at': 'http://host/v1', 'keys': 1}
+    >>> without_secrets({"max_tokens": 9, "extra_headers": {"a": "b"}, "at": "http://me:pw@host/v1?code=b"})
+    {'max_tokens': 9, 'at': 'http://host/v1'}
     """
     if isinstance(value, Mapping):
-        return {
-            name: one if name in _SCHEMAS else without_secrets(one)
-            for name, one in value.items()
-            if not _is_secret(name, one)
-        }
+        return {name: without_secrets(one) for name, one in value.items() if name not in _SENT}
     if isinstance(value, list):
         return [without_secrets(one) for one in value]
     return _URL.sub(r"://\g<there>", value) if isinstance(value, str) else value
 
 
-def secrets_in(value: Any, *, secret: bool = False) -> Iterator[str]:
-    """The secrets in options and fields.
+def secrets_in(value: Any, *, sent: bool = False) -> Iterator[str]:
+    """The secrets in options and fields: the values of type ``SecretStr``, headers, queries, users of URLs.
 
     >>> list(secrets_in({"headers": {"X-Auth": "one", "User-Agent": "two"}, "at": "postgresql://me:three@host"}))
     ['one', 'me', 'three', 'bWU6dGhyZWU=']
@@ -165,41 +152,21 @@ def secrets_in(value: Any, *, secret: bool = False) -> Iterator[str]:
         yield value.get_secret_value()
     elif isinstance(value, Mapping):
         for name, one in value.items():
-            if name not in _SCHEMAS and _words(name) not in _PUBLIC:
-                yield from secrets_in(one, secret=secret or _is_secret(name, one))
+            if not (sent and str(name).lower() in _PUBLIC):
+                yield from secrets_in(one, sent=sent or name in _SENT)
     elif isinstance(value, list | tuple):
         for one in value:
-            yield from secrets_in(one, secret=secret)
+            yield from secrets_in(one, sent=sent)
     elif isinstance(value, str):
-        if secret:
+        if sent:
             yield from dict.fromkeys((value, *value.split()[-1:]))  # without a leading Bearer or Basic
         yield from _in_urls(value)
 
 
 def _in_urls(text: str) -> Iterator[str]:
-    for found in _URL.finditer(text):
-        if found["user"]:
-            user, _, password = (unquote(part) for part in found["user"].partition(":"))
-            yield from (user, password, b64encode(f"{user}:{password}".encode()).decode())
-        yield from secrets_in(dict(parse_qsl(found["query"])))
-
-
-def _is_secret(name: Any, value: Any) -> bool:
-    words = _words(name)
-    if words in _PUBLIC:
-        return False
-    return bool(_SECRET.search(words) or (_UNLESS_COUNTED.search(words) and not _counts(value)))
-
-
-def _words(name: Any) -> str:
-    return _WORDS.sub("_", str(name)).lower()
-
-
-def _counts(value: Any) -> bool:
-    """Whether the value is a switch, a number or numbers, such as token counts."""
-    if isinstance(value, list | tuple):
-        return all(_counts(one) for one in value)
-    return value is None or isinstance(value, int | float)
+    for given in filter(None, (found["user"] for found in _URL.finditer(text))):
+        user, _, password = (unquote(part) for part in given.partition(":"))
+        yield from (user, password, b64encode(f"{user}:{password}".encode()).decode())
 
 
 _RETRY_STATUS = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS})
@@ -224,12 +191,10 @@ _NOT_TRUSTED = (
     "the certificate of its server is not trusted; set SSL_CERT_FILE to a file of trusted certificates"
 )
 _EXCERPT = 160
-_SECRET_LIKE = re.compile(r"(?i)\b(sk-[\w-]{4,}|bearer\s+[\w.~+/=-]+)")  # "Bearer abcd"
-_SURELY_SECRET = re.compile(  # "https://user:password@localhost/"
-    r"(?P<scheme>://)[^/\s\"'@:]*:[^/\s\"'@]+@|\bsk-[\w-]{16,}|\b[Bb]earer\s+[\w.~+/=-]{16,}"
+_SECRET_LIKE = re.compile(  # "Bearer abcd", "http://user:password@localhost"
+    r"(?i)\bsk-[\w-]{4,}|\bbearer\s+[\w.~+/=-]+|(?<=://)[^/\s\"'@:]*:[^/\s\"'@]+(?=@)"
 )
-"""A user and password in a URL, a key, an authorization header; neither prose nor code looks like these."""
-_MARKS = ("://", "sk-", "earer")  # a cheap test before the pattern
+"""In the error of a tool or a server; the texts of a model are kept as they are."""
 _SHORTEST_SECRET = 6
 _CLIENTS = ("root_client", "root_async_client", "_client")
 _URLS = re.compile(r"(?:base_url|api_base|api_url|endpoint|endpoint_url|server_url)$")  # "api_base"
@@ -253,12 +218,10 @@ class ModelFacts:
         return urlsplit(self.base_url or "").netloc or None
 
     def hide(self, text: str) -> str:
-        """The text without the secrets of the model and without anything that is certainly a secret."""
+        """The text without the secrets of the model."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
-        if not any(mark in text for mark in _MARKS):
-            return text
-        return _SURELY_SECRET.sub(lambda found: "://***@" if found["scheme"] else "***", text)
+        return text
 
     def clean(self, text: str) -> str:
         """One short line of foreign text, without anything like a key."""
