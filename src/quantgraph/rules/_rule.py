@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -128,8 +129,11 @@ def trials_of(
     runner: CodeRunner, cells: Sequence[str], name: str | None = None, *, prove: SessionsProved = "auto"
 ) -> BuiltTrials | CodeTrials:
     """The trials of code: those of a rule, if it is its cell, unchanged, and no whole walk is asked for."""
-    sealed, found = CodeTrials(runner, cells, name), rule_of_cells(cells)
-    if found is None or prove == "all":
+    found = _rule_of_cell(cells[-1]) if cells else None
+    if found and found[0].given:
+        return CodeTrials(runner, cells, name, partial(_needs, runner, cells[:-1], found[0]))
+    sealed = CodeTrials(runner, cells, name)
+    if found is None or len(cells) > 1 or prove == "all":
         return sealed
     rule, symbols = found
 
@@ -139,9 +143,23 @@ def trials_of(
     return BuiltTrials(compute, sealed, checked=rule.lookback + _CHECKED, needs=rule.lookback + 1)
 
 
+def _needs(
+    runner: CodeRunner, cells: Sequence[str], rule: Rule, measure: Callable[[CodeTrials], int | None]
+) -> int | None:
+    """Sessions that a row of a rule needs, by itself and by each condition that cells compute for it."""
+    found = {name: measure(CodeTrials(runner, cells, name)) for name in rule.given}
+    if not all(found.values()):
+        return None
+    given = {name: (need or 1) - 1 for name, need in found.items()}
+    return 1 + max(lookback(rule.entry, **given), lookback(rule.exit, **given))
+
+
 def rule_of_cells(cells: Sequence[str]) -> tuple[Rule, list[str]] | None:
     """The rule whose cell this is, unchanged, and its symbols; None for other code."""
-    cell = cells[-1] if len(cells) == 1 else ""
+    return _rule_of_cell(cells[0]) if len(cells) == 1 else None
+
+
+def _rule_of_cell(cell: str) -> tuple[Rule, list[str]] | None:
     sides = re.search(r"^# entry: (.+)\n# exit: (.+)$", cell, re.MULTILINE)
     name = re.search(r'^GLOBAL_DATA_STATE.update\("signal", {"(.+)": signal}\)$', cell, re.MULTILINE)
     symbols = re.findall(r"'([^']+)'", *re.findall(r"^symbols = (.+)$", cell, re.MULTILINE)[:1] or [""])

@@ -138,12 +138,12 @@ def walk(*nodes: Node) -> Iterator[Node]:
         yield from walk(*node.operands)
 
 
-def lookback(node: Node) -> int:
-    """Sessions before today's that a tree needs to be known."""
-    row, own = ROWS.get(node.name), 0
+def lookback(node: Node, /, **given: int) -> int:
+    """Sessions before today's that a tree needs to be known; those of conditions of code are ``given``."""
+    row, own = ROWS.get(node.name), given.get(str(node.args[0]), 0) if node.name == GIVEN else 0
     if row:
         own = row.lookback({param.name: arg for param, arg in zip(row.params, node.args, strict=True)})
-    return own + max(map(lookback, node.operands), default=0)
+    return own + max((lookback(each, **given) for each in node.operands), default=0)
 
 
 def edited(node: Node, path: Sequence[int], arg: Node | float | str) -> Node:

@@ -67,6 +67,17 @@ def test_a_condition_is_code_and_the_rest_is_computed_as_it_was_read(coded):
     assert strategy["signals"] == [strategy["name"]]
 
 
+RARE = EVEN.replace("close // 1 % 2 == 0", "close > 9 * close.rolling(60).mean()")
+
+
+@pytest.mark.parametrize(
+    ("cell", "need"), [(EVEN, 20), (RARE.replace("close.notna()", "close.rolling(60).count() == 60"), 60)]
+)
+def test_a_row_needs_what_the_rule_and_each_condition_by_itself_need(coded, cell, need):
+    state, _, _ = coded(cell.format(name="even"))
+    assert strategy_of(state)["warm_up"] == need
+
+
 def test_what_was_not_compared_is_named_and_the_rest_is_not(coded):
     state, _, _ = coded(EVEN.format(name="even"))
     (line,) = (

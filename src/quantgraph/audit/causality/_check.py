@@ -99,7 +99,7 @@ def check_causality(
     state = ProofState(trials, panel, decide_at, walked.seed or 0, walked)
     verdict = _judge(state, cuts)
     if verdict.causal and warm_up:
-        start = measure_start(state.run_each, state.panel, state.reference, state.perturbations)
+        start = measure_start(trials, state.run_each, state.panel, state.reference, state.perturbations)
         verdict = replace(verdict, warm_up=start.warm_up, later_starts=start.later_starts)
     return replace(verdict, lookback=lookback, seconds=time.perf_counter() - started)
 

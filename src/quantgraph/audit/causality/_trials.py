@@ -212,6 +212,9 @@ def one_by_one(trials: Trials) -> RunPanels:
     return lambda panels: (trials.whole(make()) for make in panels)
 
 
+_Needs = Callable[[Callable[["CodeTrials"], int | None]], int | None]
+
+
 class CodeTrials:
     """A strategy of cells, run in a sandbox.
 
@@ -223,13 +226,17 @@ class CodeTrials:
         Source of the strategy, as its author ran it.
     name
         The signal to check; None is the last one handed over.
+    needs
+        Gives the sessions that a row needs from those that it measures of other trials.
     """
 
-    def __init__(self, runner: CodeRunner, cells: Sequence[str], name: str | None = None) -> None:
+    def __init__(
+        self, runner: CodeRunner, cells: Sequence[str], name: str | None = None, needs: _Needs | None = None
+    ) -> None:
         self.cells = tuple(cells)
         self.isolated = True
         self._runner = runner
-        self.name = name
+        self.name, self.needs = name, needs
         self._names: list[str] = []
 
     def prefixes(

@@ -19,6 +19,7 @@ from quantgraph.audit.causality._comparison import (
 from quantgraph.audit.causality._futures import rehearsal_panel
 from quantgraph.audit.causality._trials import (
     BuiltTrials,
+    CodeTrials,
     Reads,
     RunPanels,
     TrialOutcome,
@@ -72,7 +73,7 @@ def measure_warm_up(strategy: Trials, panels: object, *, whole: TrialOutcome | N
     run_each = one_by_one(strategy)
     perturbations = Perturbations(run_each, panel, outcome, seed=0)
     reference = ReferenceSignal(outcome.signal, axes_of(panel))
-    return measure_start(run_each, panel, reference, perturbations).warm_up
+    return measure_start(strategy, run_each, panel, reference, perturbations).warm_up
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +109,15 @@ def rehearse(trials: Trials, panel: Frames, *, warm_up: bool = False) -> Rehears
 
 
 def measure_start(
-    run_each: RunPanels, panel: Frames, reference: ReferenceSignal, perturbations: Perturbations
+    trials: Trials,
+    run_each: RunPanels,
+    panel: Frames,
+    reference: ReferenceSignal,
+    perturbations: Perturbations,
 ) -> WarmUp:
     """Measure the warm-up against the signal of the whole panel; ``perturbations`` must be of that panel."""
+    if isinstance(trials, CodeTrials) and trials.needs:
+        return WarmUp(warm_up=trials.needs(partial(measure_warm_up, panels=panel)), later_starts=0)
     found = _Measured(run_each, panel, reference, perturbations)
     total = found.total
     found.try_from([max(1, int(total * share)) for share in _SHARES])
