@@ -88,7 +88,7 @@ def test_what_was_not_compared_is_named_and_the_rest_is_not(coded):
     assert "收盘价的个位数是偶数" in line
     assert "20日线" not in line
     rule = request_of(state)["understanding"]["rule"]
-    assert rule["entry"] == "「收盘价的个位数是偶数」（代码） 且 收盘价 > 20日均线"
+    assert rule["entry"] == "「收盘价取整后的个位数是偶数」（代码） 且 收盘价 > 20日均线"
     assert rule["exit"] == "收盘价 < 20日均线"
 
 

@@ -213,11 +213,6 @@ def _condition(clause: Mapping[str, Any]) -> Node:
     return read_condition(rule, name) if rule else make("given", name)
 
 
-def quotes_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the person's words of each clause by its name, else what was made of them."""
-    return {each["name"]: each["quote"] or each["became"] for each in params["clauses"]}
-
-
 def whole_plan(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the plan of a reading, whose parts may be in its clauses or beside them."""
     plan = dict(params["plan"])

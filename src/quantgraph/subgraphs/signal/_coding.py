@@ -87,6 +87,10 @@ def _conditions_text(state: SignalSubgraphState, request: Mapping[str, Any], con
     conditions = {name: read.get(name) or quote for name, quote in coded_in(request).items()}
     buy, sell = trees_in(request)
     rule = say(language(state), zh=f"规则：买入 {buy}；卖出 {sell}", en=f"The rule: buy {buy}; sell {sell}")
+    if levels := ", ".join(request["index"]):
+        rule += say(
+            language(state), zh=f"\n已载入的指数：{levels}", en=f"\nIndices that are loaded: {levels}"
+        )
     return f"{wrap('request', text)}\n{wrap('conditions', canonical_json(conditions))}\n{rule}"
 
 

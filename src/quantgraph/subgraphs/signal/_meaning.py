@@ -449,8 +449,8 @@ def _coded_finding(coded: Iterable[str]) -> Finding:
     return Finding(
         severity="warning",
         code="not_compared",
-        message=f'"{en}" is code of a model, compared with nothing; the rest of the rule is what was read.',
-        zh=f"「{zh}」是模型写的代码，没有与原话比较；规则的其余部分按读到的执行。",
+        message=f'"{en}" is code of a model, with no rule to compare it with; the rest is what was read.',
+        zh=f"「{zh}」是模型写的代码，没有规则可以与它比较；其余部分按读到的执行。",
     )
 
 

@@ -31,7 +31,6 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
     local_source,
-    quotes_of,
     rule_in,
 )
 from quantgraph.subgraphs.signal._checks import (
@@ -378,7 +377,8 @@ def check_with_source(reading: Reading) -> Reading | Question:
         return reading.asking(_invalid_request_update(state, resources, reading.params, error))
     if (rule := rule_in(reading.params)) is None:
         return replace(reading, request=request)
-    trees, quotes = {"trees": [*rule.expressions]}, quotes_of(reading.params)
+    trees = {"trees": [*rule.expressions]}
+    quotes = {each["name"]: each["quote"] or each["became"] for each in reading.params["clauses"]}
     parts = {"parts": {**trees, "coded": {name: quotes[name] for name in rule.given}}}
     return replace(reading, request={**request, **(parts if rule.given else trees)})
 

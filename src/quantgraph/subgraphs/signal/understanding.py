@@ -28,7 +28,7 @@ from quantgraph.rules import Rule, published
 from quantgraph.runtime.graph_state import Clause, RuleWords, Understanding
 from quantgraph.sentences import EARLIEST
 from quantgraph.state import DataState, Snapshot
-from quantgraph.subgraphs.signal._agents import HELD, quotes_of, rule_in
+from quantgraph.subgraphs.signal._agents import HELD, rule_in
 from quantgraph.subgraphs.signal._plan import names_an_end, side_in_words
 from quantgraph.tools import read_window, split_codes
 
@@ -105,12 +105,13 @@ def understand(
 
 
 def _words_of(rule: Rule, params: Mapping[str, Any]) -> tuple[str, str]:
-    """When a rule buys and sells, with the person's words where code computes a condition."""
-    language, quotes = language_of(params["strategy_desc"]), quotes_of(params)
+    """When a rule buys and sells, with what was read of the words where code computes a condition."""
+    language = language_of(params["strategy_desc"])
+    read = {each["name"]: each["became"] or each["quote"] for each in params["clauses"]}
 
     def told(code: re.Match[str]) -> str:
-        quote = quotes.get(code[1], code[1])
-        return say(language, zh=f"「{quote}」（代码）", en=f'"{quote}" (code)')
+        words = read.get(code[1], code[1])
+        return say(language, zh=f"「{words}」（代码）", en=f'"{words}" (code)')
 
     buys, sells = rule.words(language)
     code = say(language, zh=r"代码 (\w+)", en=r"\bcode (\w+)")
