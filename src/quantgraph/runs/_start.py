@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -24,6 +25,7 @@ from quantgraph.llm import Model
 from quantgraph.market import Rulebook
 from quantgraph.recording import Recorder
 from quantgraph.runs._execute import (
+    OpenRun,
     check_resources,
     execute_run,
     notebook_watch,
@@ -140,8 +142,10 @@ def run_strategy(
     dates = {"start": start, "end": end}
     options = {"symbols": symbol_list(symbols), **dates, "cash": cash, "plan": plan, "rules": rules}
     spec, folder, resources = prepare_run(question, resources, options, out=out, strategy=strategy)
-    watch = resources.watch or notebook_watch(spec.question)
-    return start_run(spec, folder, replace(resources, watch=watch))
+    resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
+    with _begun_run(spec, folder, resources) as (manifest, opened):
+        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
+    return RunResult(result, resources.ledger_place)
 
 
 def run_signal(
@@ -238,7 +242,15 @@ def _check_texts(spec: RunSpec, **others: object) -> None:
 
 
 def start_run(spec: RunSpec, folder: Path, resources: Resources) -> RunResult:
-    """Execute the run of :func:`prepare_run` in a folder whose name is the run's; see :func:`run_strategy`.
+    """Execute the run of :func:`prepare_run`, and return what :func:`run_strategy` does."""
+    with _begun_run(spec, folder, resources) as (manifest, opened):
+        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
+    return RunResult(result, resources.ledger_place)
+
+
+@contextmanager
+def _begun_run(spec: RunSpec, folder: Path, resources: Resources) -> Iterator[tuple[Manifest, OpenRun]]:
+    """Make the folder of a run, whose name is the run's, and open the run in it.
 
     Whenever the process is killed, the folder has ``run.json`` and ``result.json``, or does not exist.
     """
@@ -273,8 +285,7 @@ def start_run(spec: RunSpec, folder: Path, resources: Resources) -> RunResult:
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))
     with lock_run(folder), opened_run(spec, run_id, folder, resources) as opened:
-        result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=run_id)
-    return RunResult(result, resources.ledger_place)
+        yield manifest, opened
 
 
 def resume_run(
