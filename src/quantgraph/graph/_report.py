@@ -27,7 +27,7 @@ from quantgraph.market import session_of
 from quantgraph.report import summarise, summary_notes
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import progress_of, request_of
-from quantgraph.subgraphs.signal import decided_moves, market_source, restrict_to_request
+from quantgraph.subgraphs.signal import decided_moves, market_source, only_symbols, traded_symbols
 
 _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
 """Errors of a source without levels of the index; the run is then reported without them."""
@@ -191,9 +191,8 @@ def _traded_market(state: TradingState, trading: Trading) -> Market:
     request, market = request_of(state)["checked"], trading.market(state)
     if request.get("trade") == request.get("ts_code"):
         return market
-    traded = {**request, "ts_code": request["trade"], "index": []}
-    ref = restrict_to_request(market.store, market.data_ref, traded, market_source(state, trading.resources))
-    return replace(market, data_ref=ref)
+    traded = traded_symbols(request, market_source(state, trading.resources))
+    return replace(market, data_ref=only_symbols(market.store, market.data_ref, traded))
 
 
 def _benchmark_levels(state: TradingState, trading: Trading) -> pd.DataFrame | None:

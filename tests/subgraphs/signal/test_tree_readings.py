@@ -145,23 +145,6 @@ def test_a_state_is_judged_by_the_last_row_and_a_clause_may_have_a_rule_and_a_pl
     assert len(bought) > 1
 
 
-def test_each_condition_says_where_it_first_mattered(traded):
-    never = condition("cheap", "但股价低于一元不买", "close < 1")
-    text = "600036.SH 20日线上方买入，但股价低于一元不买，跌到下方卖出"
-    given = read("600036.SH", UP, never, DOWN, entry="up and not cheap", exit="down")
-    state, fills, _ = traded(text, "600036.SH", given)
-    assert state["ended_because"] == "done", state["error_messages"]
-    understood = request_of(state)["understanding"]["clauses"]
-    assert [*understood[1]["mattered"].values()] == [
-        "在这个区间里没有改变信号",
-        "changed nothing in this window",
-    ]
-    told = {each["words"]: each["mattered"]["zh"] for each in understood}
-    first = fills[fills["side"] == "sell"]["trade_date"].iloc[0]
-    assert told["跌到下方卖出"].startswith("首次改变信号：2025-")
-    assert told["跌到下方卖出"][7:17] < f"{first:%Y-%m-%d}"
-
-
 def test_a_number_that_was_not_said_goes_back_and_then_to_the_person_in_their_words(traded):
     text = "600036.SH 20日线上方买入，跌到下方卖出"
     wrong = condition("up", "20日线上方买入", "close > sma(close, 60)")

@@ -94,10 +94,8 @@ class ReferenceSignal:
             return found
         for begin in range(first, rows, _ROWS):
             part = slice(begin, min(begin + _ROWS, rows))
-            ours, others = (
-                self.values[part],
-                signal.values[part.start - theirs.start : part.stop - theirs.start],
-            )
+            ours = self.values[part]
+            others = signal.values[part.start - theirs.start : part.stop - theirs.start]
             if not np.array_equal(ours.view(np.int64), others.view(np.int64)):
                 found[part] = differs(ours, others, self._present[part])
         return found

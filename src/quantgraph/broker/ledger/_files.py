@@ -135,10 +135,8 @@ def _fill(row: dict[str, Any], before: Fill | None) -> Fill:
     session = session_of(row["trade_date"], name="trade_date")
     follows = before is not None and before.session == session
     sequence = int(row.get("sequence") or (before.order.sequence + 1 if before and follows else 1))
-    quantity, price = (
-        normalize_quantity(to_decimal(row["quantity"], name="quantity")),
-        to_decimal(row["price"], name="price"),
-    )
+    quantity = normalize_quantity(to_decimal(row["quantity"], name="quantity"))
+    price = to_decimal(row["price"], name="price")
     order = Order(
         symbol=str(row["ts_code"]),
         side=row["side"],

@@ -18,7 +18,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._agents import market_source
-    from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, words_in
+    from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, left_out, words_in
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
     from quantgraph.subgraphs.signal._plan import plain_plan
     from quantgraph.subgraphs.signal._proof import EVALUATION_FIELDS, not_evaluated_text
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     )
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
     from quantgraph.subgraphs.signal.understanding import (
-        restrict_to_request,
         traded_symbols,
         understanding_lines,
     )
@@ -78,6 +77,7 @@ __all__ = [
     "hold_against_words",
     "indices_with_levels",
     "initial_state",
+    "left_out",
     "map_to_main_state",
     "map_to_subgraph_state",
     "market_source",
@@ -87,7 +87,6 @@ __all__ = [
     "only_symbols",
     "plain_plan",
     "reflection_node",
-    "restrict_to_request",
     "route_after_clarify",
     "route_after_data_fetch",
     "route_after_signal_gen",

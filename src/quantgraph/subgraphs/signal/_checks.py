@@ -342,10 +342,8 @@ def _symbol_errors(
     not_named = [code for code in read if code not in named and code.partition(".")[0] not in capital]
     if len(not_named) > len(beside):  # else by names that only a model knows
         unsaid, others = ", ".join(not_named), ", ".join(named)
-        zh, en = (
-            f"句子里没有 {unsaid}，只有 {others}",
-            f"the sentence does not name {unsaid}; it names {others}",
-        )
+        zh = f"句子里没有 {unsaid}，只有 {others}"
+        en = f"the sentence does not name {unsaid}; it names {others}"
         found.append(_error("symbol", zh=zh, en=en, certain=len(not_named) > len({*beside, *capitals})))
     missing = [code for code in lines[-1] if code not in read and code != "ALL"]
     unknown = (

@@ -239,10 +239,8 @@ def _can_ask(state: SignalSubgraphState, resources: OpenResources) -> bool:
 
 def _question_about_code(state: SignalSubgraphState, reason: str, options: Sequence[str]) -> Update:
     """Return a question about the code; the answer goes on in the conversation that wrote it, if one did."""
-    asked, attempts = (
-        question_update(state, "meaning", reason, options=options),
-        progress_of(state)["attempts"],
-    )
+    asked = question_update(state, "meaning", reason, options=options)
+    attempts = progress_of(state)["attempts"]
     last = [{**attempt, "question": reason} for attempt in attempts[-1:]]
     return {**asked, "attempts": [*attempts[:-1], *last]}
 

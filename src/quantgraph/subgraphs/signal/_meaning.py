@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -31,7 +31,7 @@ from quantgraph.market import session_of
 from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, rule_of_cells
 from quantgraph.runtime import Agent, OpenResources, agent_question, check_finished
 from quantgraph.runtime.endings import language, messages_by_request
-from quantgraph.runtime.graph_state import Understanding, dialogue_of, request_of, strategy_of
+from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
 from quantgraph.sentences import ParsedRequest, RequestContext, Watched, read_request, write_code
 from quantgraph.sentences.coverage import (
     numbers_in,
@@ -48,7 +48,6 @@ from quantgraph.subgraphs.signal._agents import (
     as_of,
     build_agent,
     current_decider,
-    current_ref,
     known_source,
     on_schedule,
     prompt_text,
@@ -498,58 +497,35 @@ def _lost_numbers(state: SignalSubgraphState, words: Words, cells: Sequence[str]
     return [Finding(severity="warning", code="meaning_lost_number", message=message, zh=zh)]
 
 
-def with_what_mattered(state: SignalSubgraphState, resources: OpenResources) -> Understanding | None:
-    """Return the understanding in which each condition says where it first mattered, found by leaving it out.
+_EVERYWHERE = frozenset({"benchmark", "cash", "commission", "slippage_bps"})
+"""Words of a plan that are in each fill, or in none."""
 
-    A signal of a rule that was read as trees has this; of other code it is not known.
+
+def left_out(
+    state: SignalSubgraphState, resources: OpenResources
+) -> Iterator[tuple[int, pd.DataFrame, Collection[str]]]:
+    """Yield each clause's place, the window's signal without it, and its words of the plan.
+
+    A rule that was read as trees has this.
     """
-    understood, request, params = (
-        request_of(state)["understanding"],
-        request_of(state)["checked"],
-        state.get("user_intent", {}).get("params", {}),
-    )
-    if understood is None or not request.get("trees"):
-        return understood
+    request, params = request_of(state)["checked"], state.get("user_intent", {}).get("params", {})
+    if not request.get("trees"):
+        return
     strategy, moment = strategy_of(state), as_of(state, resources)
-    view = resources.store.view(moment, strategy["data_ref"])
-    signal = resources.store.view(moment, current_ref(state, resources))["signal"][strategy["name"]]
-    traded = [str(name) for name in signal]
-    data, first = RuleEvaluator(view, traded), session_of(strategy["evaluated_from"])
-    whole = data.signal(rule_of_trees(request["trees"])).loc[first:]
-    clauses = [*understood["clauses"]]
+    signal = resources.store.view(moment, state["data_ref"])["signal"][strategy["name"]]
+    data = RuleEvaluator(resources.store.view(moment, strategy["data_ref"]), [str(each) for each in signal])
     for place, clause in enumerate(params["clauses"]):  # those of the reading come first
+        words = {*clause["plan"]} if clause["status"] == "done" else set[str]()
         if clause["rule"] and clause["name"]:
-            apart = _held(whole) ^ _held(_left_out(data, params, clause, whole).loc[first:])
-            told = _mattered(apart, _held(whole))
-            clauses[place] = {**clauses[place], "mattered": told}
-    return {**understood, "clauses": clauses}
+            yield place, _without(data, params, clause["name"], signal).loc[signal.index], words
+        elif words - _EVERYWHERE:
+            yield place, signal, words
 
 
-def _left_out(
-    data: RuleEvaluator, params: Mapping[str, Any], clause: Mapping[str, Any], whole: pd.DataFrame
-) -> pd.DataFrame:
+def _without(data: RuleEvaluator, params: Mapping[str, Any], name: str, whole: pd.DataFrame) -> pd.DataFrame:
     """The signal without one condition; a side of which nothing is left never speaks."""
-    sides = {side: without_name(params[side], clause["name"]) for side in ("entry", "exit")}
+    sides = {side: without_name(params[side], name) for side in ("entry", "exit")}
     if not sides["entry"]:
         return whole.where(whole != 1, 0.0)
     rule = rule_in({**params, **sides})
     return whole if rule is None else data.signal(rule)
-
-
-def _held(signal: pd.DataFrame) -> pd.DataFrame:
-    """Whether a signal's last 1 or -1 is a 1."""
-    return signal.where(signal != 0).ffill().eq(1.0)
-
-
-def _mattered(apart: pd.DataFrame, held: pd.DataFrame) -> dict[Language, str]:
-    rows = apart.any(axis=1)
-    if not rows.any():
-        return {"zh": "在这个区间里没有改变信号", "en": "changed nothing in this window"}
-    session = pd.DatetimeIndex(rows.index)[int(rows.to_numpy().argmax())]
-    symbol = str(apart.columns[int(apart.loc[session].to_numpy().argmax())])
-    zh, en = ("持有", "held") if held[symbol].loc[session] else ("空仓", "out")
-    day = f"{session:%Y-%m-%d} {symbol}"
-    return {
-        "zh": f"首次改变信号：{day}（有它{zh}）",
-        "en": f"first changes the signal on {day} ({en} with it)",
-    }

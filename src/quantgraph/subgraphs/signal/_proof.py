@@ -442,11 +442,8 @@ def not_evaluated_text(summary: Mapping[str, Any]) -> dict[str, str]:
     if not count:
         return {"zh": "", "en": ""}
     if first is None:
-        zh, en = (
-            f"；信号每一行需要 {need} 个交易日，区间里没有这么多",
-            f"; each row needs {need} sessions, and there are fewer",
-        )
-        return {"zh": zh, "en": en}
+        zh = f"；信号每一行需要 {need} 个交易日，区间里没有这么多"
+        return {"zh": zh, "en": f"; each row needs {need} sessions, and there are fewer"}
     return {
         "zh": f"；信号每一行需要 {need} 个交易日，区间的前 {count} 个不参与评价，从 {first} 起评价",
         "en": f"; each row needs {need} sessions: the first {count} are not evaluated, numbers are from "

@@ -305,9 +305,8 @@ def ask_for_lacking_volumes(reading: Reading) -> Reading | Question:
 
 
 def _without_series(reading: Reading, codes: Sequence[str]) -> Reading:
-    watch, index = (
-        [code for code in reading.symbols[name] if code not in codes] for name in ("watch", "index")
-    )
+    watch = [code for code in reading.symbols["watch"] if code not in codes]
+    index = [code for code in reading.symbols["index"] if code not in codes]
     return replace(reading, symbols=Symbols(watch=watch, trade=reading.symbols["trade"], index=index))
 
 

@@ -54,7 +54,6 @@ from quantgraph.subgraphs.signal._meaning import (
     held_to_words,
     read_again,
     user_words,
-    with_what_mattered,
 )
 from quantgraph.subgraphs.signal._needs import with_request
 from quantgraph.subgraphs.signal._own import own_proof
@@ -156,8 +155,6 @@ def _success(
     fault = open_fault(update["validation"])
     if fault is not None and not is_accepted(state):
         return {**update, **fault_update(now, fault, resources)}
-    if target == "signal":
-        update["understanding"] = with_what_mattered(now, resources)
     summary = _summary_text(state, report, target)
     _, line = first_lines(update["validation"], language(state))
     text = "\n".join([*decided_moves(state), *line, summary])
@@ -224,10 +221,8 @@ def _check(state: SignalSubgraphState, resources: OpenResources) -> dict[str, An
 
 
 def _check_data(state: SignalSubgraphState, resources: OpenResources) -> Report:
-    request, view = (
-        request_of(state)["checked"],
-        resources.store.view(as_of(state, resources), current_ref(state, resources)),
-    )
+    request = request_of(state)["checked"]
+    view = resources.store.view(as_of(state, resources), current_ref(state, resources))
     source = known_source(state, resources)
     symbols, sessions = request_symbols(request, source), request_sessions(request, source)
     report = check_data(
