@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -12,8 +13,9 @@ from langchain_core.messages import AIMessage
 
 from quantgraph._util.texts import Language, Note, say
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Market, ModelDecider, plan_words
+from quantgraph.broker import Account, Market, ModelDecider, SessionResult, TradePlan, plan_words, simulate
 from quantgraph.errors import (
+    BadOption,
     NoData,
     NotConfigured,
     PermissionDenied,
@@ -26,8 +28,8 @@ from quantgraph.graph._trading import Trading
 from quantgraph.market import session_of
 from quantgraph.report import summarise, summary_notes
 from quantgraph.runtime.endings import language
-from quantgraph.runtime.graph_state import progress_of, request_of
-from quantgraph.subgraphs.signal import decided_moves, market_source, only_symbols, traded_symbols
+from quantgraph.runtime.graph_state import progress_of, request_of, written
+from quantgraph.subgraphs.signal import decided_moves, left_out, market_source, only_symbols, traded_symbols
 
 _INDEX_ERRORS = (NoData, NotConfigured, PermissionDenied, RateLimited, SourceUnavailable, UnknownSymbol)
 """Errors of a source without levels of the index; the run is then reported without them."""
@@ -54,6 +56,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         index=levels,
         benchmark=_traded_market(state, trading),
     )
+    understood = _with_first_fills(state, trading, sessions, ledger.results(run_id))
     own: Sequence[Note] = ()
     if isinstance(trading.decider, ModelDecider | SignalRule):
         own = trading.decider.result_notes(list(ledger.notes(run_id).values()))
@@ -82,7 +85,49 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     closing = [*summary["notes"], *request_notes]
     text += "".join(say(user_language, zh=f"{note}。", en=f" {note}.") for note in closing)
     message = {"messages": [AIMessage(text)]} if is_done else {}  # otherwise the ending has its message
-    return {"summary": summary, "session": None, **message}
+    return written(state, {"summary": summary, "session": None, "understanding": understood, **message})
+
+
+_MOST_CELLS = 50_000
+"""Sessions times symbols up to which it is worth its time."""
+
+
+def _with_first_fills(
+    state: TradingState, trading: Trading, sessions: pd.DatetimeIndex, results: Iterable[SessionResult]
+) -> Any:
+    """Return the understanding whose clauses say which fill of the signal rule each changed first."""
+    understood, market = request_of(state)["understanding"], trading.market(state)
+    cells = len(market.store.snapshot(market.data_ref)["ohlcv"]["open"].columns) * len(sessions)
+    if understood is None or type(trading.decider) is not SignalRule or cells > _MOST_CELLS:
+        return understood
+    plan, clauses, done = trading.plan_of(state).to_json(), [*map(dict, understood["clauses"])], list(results)
+    for place, signal, words in left_out(state, trading.resources):
+        named = {trading.strategy(state)["name"]: signal}
+        other = replace(market, data_ref=market.store.update("signal", named, base=market.data_ref))
+        with suppress(BadOption):  # other words of the plan may need these
+            less = TradePlan.of({word: each for word, each in plan.items() if word not in words})
+            account = Account.opening(trading.opening_cash(state))
+            without = simulate(other, sessions, trading.decider, account=account, plan=less)
+            clauses[place]["mattered"] = _first(done, without)
+    return {**understood, "clauses": clauses}
+
+
+def _first(results: Iterable[SessionResult], without: Iterable[SessionResult]) -> dict[Language, str]:
+    """The first session on which a symbol's fills are others without the clause."""
+    for result, other in zip(results, without, strict=False):
+        for symbol in sorted({fill.order.symbol for fill in (*result.fills, *other.fills)}):
+            one, two = _bought(result, symbol), _bought(other, symbol)
+            if one != two:
+                day = f"{result.session:%Y-%m-%d} {symbol}"
+                zh = f"首次改变成交：{day}，有它 {one:f} 股，没有它 {two:f} 股"
+                en = f"first changes a fill: {day}, {one:f} shares with it, {two:f} without"
+                return {"zh": zh, "en": en}
+    return {"zh": "在这个区间里没有改变成交", "en": "changed no fill in this window"}
+
+
+def _bought(result: SessionResult, symbol: str) -> Decimal:
+    own = (fill for fill in result.fills if fill.order.symbol == symbol)
+    return Decimal() + sum(fill.quantity if fill.side == "buy" else -fill.quantity for fill in own)
 
 
 _LATE = pd.Timedelta(days=10)

@@ -145,6 +145,24 @@ def test_a_state_is_judged_by_the_last_row_and_a_clause_may_have_a_rule_and_a_pl
     assert len(bought) > 1
 
 
+def test_each_clause_says_which_fill_it_changed_first(traded):
+    never = condition("cheap", "但股价低于一元不买", "close < 1")
+    stop = {"quote": "亏60%止损", "plan": {"stop_loss": 0.6}}
+    few = {"quote": "每次买1000股", "plan": {"size": {"shares": 1000}}}
+    text = "600036.SH 20日线上方买入，但股价低于一元不买，跌到下方卖出，亏60%止损，每次买1000股"
+    given = read("600036.SH", UP, never, DOWN, stop, few, entry="up and not cheap", exit="down")
+    state, fills, _ = traded(text, "600036.SH", given)
+    assert state["ended_because"] == "done", state["error_messages"]
+    told = {each["words"]: each["mattered"] for each in request_of(state)["understanding"]["clauses"]}
+    bought, sold = (
+        f"{fills[fills['side'] == side]['trade_date'].iloc[0]:%Y-%m-%d}" for side in ("buy", "sell")
+    )
+    assert told["但股价低于一元不买"]["zh"] == told["亏60%止损"]["zh"] == "在这个区间里没有改变成交"
+    assert told["每次买1000股"]["zh"].startswith(f"首次改变成交：{bought} 600036.SH，有它 1000 股，没有它 ")
+    changed = f"first changes a fill: {sold} 600036.SH, -1000 shares with it, 0 without"
+    assert told["跌到下方卖出"]["en"] == changed
+
+
 def test_a_number_that_was_not_said_goes_back_and_then_to_the_person_in_their_words(traded):
     text = "600036.SH 20日线上方买入，跌到下方卖出"
     wrong = condition("up", "20日线上方买入", "close > sma(close, 60)")
