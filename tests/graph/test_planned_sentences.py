@@ -75,11 +75,12 @@ def stopped_trades(bars: Bars, code: str, stop: float) -> list[tuple]:
 
 
 def test_a_stop_that_was_said_is_sold_by_the_broker_at_its_level(trade):
-    """r1, without a model."""
     result, fills = trade("国电南瑞5日线上穿20日线买入，下穿卖出，跌5%止损，2025年")
     assert result["plan"] == {"stop_loss": "0.05"}
     traded = [(session, side, price) for session, _, side, _, price in fills]
     assert traded == stopped_trades(a_share(), "600406.SH", 0.05)
+    differ = {*traded} ^ {*stopped_trades(a_share(), "600406.SH", 0.99)}
+    assert f"{min(differ)[0]:%Y-%m-%d} 600406" in result["understanding"]["clauses"][2]["mattered"]["en"]
     assert replay(result["run_dir"]).identical
 
 

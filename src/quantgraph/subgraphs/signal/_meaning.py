@@ -37,6 +37,7 @@ from quantgraph.sentences.coverage import (
     numbers_in,
     plain,
     plan_numbers,
+    says_part,
     without_dates_and_codes,
     without_name,
 )
@@ -504,10 +505,7 @@ _EVERYWHERE = frozenset({"benchmark", "cash", "commission", "slippage_bps"})
 def left_out(
     state: SignalSubgraphState, resources: OpenResources
 ) -> Iterator[tuple[int, pd.DataFrame, Collection[str]]]:
-    """Yield each clause's place, the window's signal without it, and its words of the plan.
-
-    A rule that was read as trees has this.
-    """
+    """Yield the place of each clause of a rule read as trees, the signal without it, its words of the plan."""
     request, params = request_of(state)["checked"], state.get("user_intent", {}).get("params", {})
     if not request.get("trees"):
         return
@@ -515,11 +513,12 @@ def left_out(
     signal = resources.store.view(moment, state["data_ref"])["signal"][strategy["name"]]
     data = RuleEvaluator(resources.store.view(moment, strategy["data_ref"]), [str(each) for each in signal])
     for place, clause in enumerate(params["clauses"]):  # those of the reading come first
-        words = {*clause["plan"]} if clause["status"] == "done" else set[str]()
         if clause["rule"] and clause["name"]:
-            yield place, _without(data, params, clause["name"], signal).loc[signal.index], words
-        elif words - _EVERYWHERE:
-            yield place, signal, words
+            yield place, _without(data, params, clause["name"], signal).loc[signal.index], clause["plan"]
+        elif clause["status"] == "done":
+            said = (name for name, part in params["plan"].items() if says_part(clause["quote"], name, part))
+            if words := {*(clause["plan"] or said)} - _EVERYWHERE:
+                yield place, signal, words
 
 
 def _without(data: RuleEvaluator, params: Mapping[str, Any], name: str, whole: pd.DataFrame) -> pd.DataFrame:
