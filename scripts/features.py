@@ -23,6 +23,8 @@ FILE = "FEATURES.toml"
 SOURCE, TESTS = "src/quantgraph", "tests"
 MOST_ROWS = 40
 CORE = "core"
+GRANTED = {"reserved block engine": 600}
+"""Lines that a sum was granted after its table began: US shares, finer prices, whole plans in arrays."""
 Kind = Literal["src", "tests"]
 Table = Mapping[str, Any]
 _FOLDERS: Mapping[Kind, str] = {"src": SOURCE, "tests": TESTS}
@@ -169,7 +171,7 @@ def _risen_from(old: Table, new: Table, paths: Iterable[str]) -> Iterator[str]:
     for name, most in after.items():
         inside = name.replace("wings", CORE)  # what leaves the core may go to a wing
         left = before[inside] - after[inside] if inside != name and inside in after else 0
-        if most > before.get(name, 0) + max(0, left):
+        if most > max(before.get(name, 0) + max(0, left), GRANTED.get(name, 0)):
             yield f"the sum {name} rises to {most:,}, and a sum never rises"
     code = [path for path in paths if path.endswith(".py") and path.startswith(("src/", "tests/"))]
     budgets = {(row.name, kind): n for row in features(old) for kind, n in row.lines.items()}
