@@ -50,11 +50,11 @@ def trade(prices, rules, ledger):
 @pytest.mark.parametrize(
     ("codes", "digits", "rules"),
     [
-        (["AAA", "BBB"], 2, Rulebook.us()),
+        (["AAA", "BBB"], 2, Rulebook.us(fractional=True)),
         (["600000.SH", "600036.SH"], None, Rulebook.mainland()),
         (["600000.SH", "600036.SH"], 2, Rulebook.mainland(volume_share=None, slippage_bps="0.0000000003")),
     ],
-    ids=["US shares", "prices finer than four decimals", "fees of another kind"],
+    ids=["fractions of shares", "prices finer than four decimals", "fees of another kind"],
 )
 def test_a_run_that_array_code_cannot_trade_asks_it_once(codes, digits, rules, tried, tmp_path):
     days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
@@ -63,6 +63,19 @@ def test_a_run_that_array_code_cannot_trade_asks_it_once(codes, digits, rules, t
     assert len(blocks) == 300
     assert blocks == orders
     assert sum(refused for _, refused in tried) <= 1
+
+
+@pytest.mark.parametrize("by", [1, 40], ids=["dollars", "below one dollar"])
+@pytest.mark.parametrize(
+    "rules", [Rulebook.us(), Rulebook.us(commission_per_share="0.0035", commission_min=1)]
+)
+def test_us_shares_are_traded_in_blocks_with_what_regulators_take(rules, by, tried, tmp_path):
+    days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
+    with Ledger(tmp_path / "l.db") as ledger:
+        blocks, orders = trade((walk(days, ["AAA", "BBB"]) / by).round(4), rules, ledger)
+    assert blocks == orders
+    assert sum(fill.regulatory for day in blocks for fill in day.fills) > 1
+    assert not any(refused for _, refused in tried)
 
 
 def test_before_the_transfer_fee_of_2015_it_is_not_asked_again(tried, tmp_path):

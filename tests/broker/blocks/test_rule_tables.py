@@ -21,6 +21,9 @@ BOOKS = [
     Rulebook.zero_cost(),
     Rulebook.mainland(commission_rate="0.00012345", commission_min="0.015", slippage_bps="2.75"),
     Rulebook.mainland(commission_rate="0.003", commission_min=0, slippage_bps="9999.5"),
+    Rulebook.us(),
+    Rulebook.us(commission_per_share="0.0035", commission_min="0.355", slippage_bps="2.75"),
+    Rulebook.us(commission_per_share="0.00001", commission_bps="1.5"),
 ]
 DAYS = st.dates(dt.date(1999, 1, 1), dt.date(2026, 12, 31))
 CHANGES = st.sampled_from(
@@ -35,9 +38,10 @@ CHANGES = st.sampled_from(
 
 
 def term_of(rules, symbol, day):
-    kinds, examples = kinds_of(SYMBOLS, rules)
+    symbols = (symbol, *SYMBOLS)
+    kinds, examples = kinds_of(symbols, rules)
     _, terms = terms_of(rules, examples, np.array([day], "datetime64[us]"))
-    kind = kinds[SYMBOLS.index(symbol)]
+    kind = kinds[0]
     return None if kind < 0 else terms[0, kind]
 
 
@@ -47,15 +51,20 @@ def term_of(rules, symbol, day):
     st.sampled_from(SYMBOLS),
     DAYS | CHANGES,
     st.sampled_from(["buy", "sell"]),
-    st.integers(0, 10**6) | st.integers(0, 10**14),
+    st.tuples(st.integers(0, 10**6) | st.integers(0, 10**14), st.integers(1, 10**5) | st.integers(1, 10**12)),
 )
-def test_charges_are_the_rulebooks(rules, symbol, day, side, cents):
+def test_charges_are_the_rulebooks(rules, symbol, day, side, sizes):
+    (cents, shares), symbol = sizes, symbol if rules.market == "cn" else "AAPL"
     term = term_of(rules, symbol, day)
     if term is None:
         assert (symbol, rules.funds) == ("159915.SZ", ())
         return
-    wanted = rules.charges(symbol, side, 100, D(cents).scaleb(-2), day)
-    lots, cap, t_plus = rules.lots(symbol, day), rules.order_cap(symbol, day), rules.t_plus(symbol, day)
+    wanted = rules.charges(symbol, side, shares, D(cents).scaleb(-2), day)
+    lots, cap, t_plus = (
+        rules.lots(symbol, day),
+        rules.order_cap(symbol, day) or 10**12,
+        rules.t_plus(symbol, day),
+    )
     if term["known"]:
         assert (term["first"], term["step"], term["cap"], term["t_plus"]) == (
             lots.first,
@@ -63,11 +72,14 @@ def test_charges_are_the_rulebooks(rules, symbol, day, side, cents):
             cap,
             t_plus,
         )
-        parts = (wanted.commission, wanted.stamp_duty, wanted.transfer_fee, wanted.slippage)
-        assert _account_kernel.charges_of(cents, side == "sell", term) == tuple(
-            int(part * 100) for part in parts
+        parts = (
+            *(wanted.commission, wanted.stamp_duty, wanted.transfer_fee),
+            *(wanted.regulatory, wanted.slippage),
         )
+        charges = _account_kernel.charges_of(cents, shares, side == "sell", term)
+        assert charges == tuple(int(part * 100) for part in parts)
     else:
+        assert rules.market == "cn"
         assert day < dt.date(2015, 8, 1)
 
 

@@ -57,7 +57,7 @@ from quantgraph.broker.blocks._kernel import (
     RuleArrays,
     Table,
 )
-from quantgraph.broker.blocks._lines import REASONS, fill_texts, mark_texts
+from quantgraph.broker.blocks._lines import CHARGES, REASONS, fill_texts, mark_texts
 from quantgraph.broker.blocks._panel import (
     BlockTask,
     CellIndex,
@@ -172,7 +172,7 @@ class BlockRun:
         orders, days = self.orders[self.orders["filled"] == 1], self.log.days
         sign = np.where(orders["sells"] == 1, 1, -1)
         notional = (orders["price"] * orders["quantity"] + 50) // 100
-        charges = sum(orders[name] for name in ("commission", "duty", "transfer", "slippage"))
+        charges = sum(orders[name] for name in CHARGES)
         change = sign * notional - charges
         ends = np.searchsorted(np.flatnonzero(self.orders["filled"] == 1), days["orders"])
         total = np.concatenate([[0], np.cumsum(change)])
@@ -343,7 +343,13 @@ class BlockRun:
         before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
         market = self.task.market
         book = action_book(market.store, market.data_ref)
-        account, events = apply_corporate_actions(before, session, book, market.rules)
+        opens = dict[str, Decimal]()
+        if market.rules.market == "us":  # a fraction after a split is paid at the open
+            prices = self.market.open[t + 1, columns]
+            if not ((prices > 0) & (prices < np.inf)).all():
+                return False
+            opens = dict(zip(held, map(to_decimal, prices.tolist()), strict=True))
+        account, events = apply_corporate_actions(before, session, book, market.rules, opens)
         after = [account.quantity(axes.symbols[column]) for column in columns.tolist()]
         self._move_levels(t)
         amounts = _cents(account.cash), _cents(account.owed)
@@ -411,7 +417,7 @@ def _position(quantity: int, sellable: int, cost: Decimal, entered: pd.Timestamp
     return Position(quantity=quantity, sellable=sellable, cost=cost, entered=entered)
 
 
-_SUMS = ("notional", "commission", "duty", "transfer", "slippage", "profit")
+_SUMS = ("notional", *CHARGES, "profit")
 
 
 def trade_block(
@@ -424,7 +430,7 @@ def trade_block(
     """Trade sessions from the account on the evening before the first of them; the first ones, or all.
 
     ``exits`` are a trade plan's, moved to the first session; they follow what was traded. None if the
-    first session must be traded order by order: fractions of shares and the US market, a volume cap, prices
+    first session must be traded order by order: fractions of shares, a volume cap, prices
     finer than four decimals, amounts of 10^12 and more, a sale above the size cap of an order, symbols on an
     unknown board, limits that depend on a symbol's status, and a rule that does not trade, without holdings.
     """
@@ -491,7 +497,7 @@ class _BlockLines:
         bodies, before = [], 0
         for t, (cash, owed, stocks, held, largest, end, value, sums_of) in enumerate(rows):
             fills, sales, won, *cents, profit = sums_of
-            traded, commission, duty, transfer, slippage = map(amount_of, cents)
+            traded, commission, duty, transfer, regulatory, slippage = map(amount_of, cents)
             gone = delisting_profits(*run.openings[t]) if t in run.openings else []
             body = day_body(
                 decider=run.task.rule.name,
@@ -507,7 +513,7 @@ class _BlockLines:
                 commission=commission,
                 stamp_duty=duty,
                 transfer_fee=transfer,
-                regulatory=ZERO,
+                regulatory=regulatory,
                 slippage=slippage,
                 dividends=_dividends(run, t),
                 sales=sales + len(gone),

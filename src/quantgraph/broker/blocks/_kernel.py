@@ -63,15 +63,17 @@ def _table(names: str) -> np.dtype[np.void]:
 
 
 TERM = _table(
-    "known first step cap t_plus least commission duty transfer slippage band up down tick one_tick"
+    "known first step cap t_plus least commission by_share duty transfer section activity most slippage "
+    "band up down tick fine one_tick"
 )
 """Terms of a kind of symbol: whether they are known; lots, size cap, T+n; the least commission in cents and
-rates over RATE; whether there is a band (-1: unknown), its limits as shares of the previous close over SHARE,
-the tick in 1e-4, and whether limits are at least one tick away."""
+rates over RATE, ``by_share`` and ``activity`` in cents for a share, the latter at ``most`` so many; whether
+there is a band (-1: unknown), its limits as shares of the previous close over SHARE, the tick in 1e-4, and
+below one dollar, and whether limits are at least one tick away."""
 
 ORDER = _table(
     "column sells quantity sequence kind within base at again since cash "
-    "filled price notional commission duty transfer slippage t_plus profit"
+    "filled price notional commission duty transfer regulatory slippage t_plus profit"
 )
 """An order: ``cash`` is the cash before it; the fields after ``filled`` are of a fill, ``profit`` (proceeds
 less the cost of the shares) of a sale; ``within`` is 1 for one that is sent after the open. The others are
@@ -278,7 +280,7 @@ def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -
         kind = KEPT if leaving.waiting else SIGNAL
         if not leaving.waiting:
             if 0 < value < np.inf:
-                kind = _level_of(leaving, value, value, t, rule, term.tick)[0]
+                kind = _level_of(leaving, value, value, t, rule, term)[0]
             if not kind and 0 <= rule.longest <= t - leaving.since:
                 kind = MAX_HOLDING
             _leave(leaving, kind, t)
@@ -296,7 +298,7 @@ def _leave(leaving: Any, kind: int, t: int) -> None:
 
 @compiled
 def _level_of(  # noqa: PLR0917
-    leaving: Any, low: float, high: float, t: int, rule: RuleArrays, tick: int
+    leaving: Any, low: float, high: float, t: int, rule: RuleArrays, term: Any
 ) -> tuple[int, int]:
     """The level that prices reach, the stop before the target: low 7.9 at a stop of 8 is STOP_LOSS, 80000.
 
@@ -304,19 +306,28 @@ def _level_of(  # noqa: PLR0917
     """
     kind, level = SIGNAL, 0
     if rule.loss >= 0:
+        tick = _tick(leaving.basis * rule.loss, rule.loss_of, term)
         kind, level = STOP_LOSS, leaving.basis * rule.loss // (rule.loss_of * tick) * tick
     if rule.trail >= 0 and leaving.since < t:
+        tick = _tick(leaving.peak * rule.trail, rule.trail_of, term)
         higher = leaving.peak * rule.trail // (rule.trail_of * tick) * tick
         if higher > level:
             kind, level = TRAILING_STOP, higher
     if level > 0 and low <= level / 1e4:
         return kind, level
     if rule.gain >= 0:
+        tick = _tick(leaving.basis * rule.gain, rule.gain_of, term)
         step = rule.gain_of * tick
         level = (leaving.basis * rule.gain + step - 1) // step * tick
         if level > 0 and high >= level / 1e4:
             return TAKE_PROFIT, level
     return SIGNAL, 0
+
+
+@compiled
+def _tick(price: int, of: int, term: Any) -> int:
+    """The tick near a price in parts: a cent from one dollar up, 1e-4 of 9999 / 1."""
+    return int(term.tick if price >= of * 10_000 else term.fine)
 
 
 @compiled
@@ -409,7 +420,7 @@ def _sell_at(  # noqa: PLR0917
         there = volume[column] != 0 and not (np.isnan(opens[column]) and np.isnan(close[column]))
         kind, level = SIGNAL, 0
         if there and not leaving.number:
-            kind, level = _level_of(leaving, low[column], high[column], t, rule, term.tick)
+            kind, level = _level_of(leaving, low[column], high[column], t, rule, term)
         if kind:
             _leave(leaving, kind, t)
             leaving.waiting, leaving.again = locked, REACHED if locked else 0
@@ -520,12 +531,15 @@ def _buys(  # noqa: PLR0917
 def _fill(order: Any, price: int, least: int, term: Any) -> int:
     """Write a fill's price and money into its order; its change of the cash: -100100 of 100 at 10.01."""
     notional = (price * order.quantity + 50) // 100
-    commission, duty, transfer, slippage = charges_of(notional, order.sells == 1, term)
+    commission, duty, transfer, regulatory, slippage = charges_of(
+        notional, order.quantity, order.sells == 1, term
+    )
     if least >= 0:
         slippage = min(slippage, ((price - least) * order.quantity + 50) // 100)
     order.price, order.notional, order.t_plus, order.profit = price, notional, term.t_plus, 0
     order.commission, order.duty, order.transfer, order.slippage = commission, duty, transfer, slippage
-    return int(notional if order.sells else -notional) - commission - duty - transfer - slippage
+    order.regulatory = regulatory
+    return int(notional if order.sells else -notional) - commission - duty - transfer - regulatory - slippage
 
 
 @compiled
@@ -597,18 +611,26 @@ def _largest_buy(price: int, budget: int, term: Any) -> int:
 @compiled
 def _paid(price: int, quantity: int, term: Any) -> int:
     notional = (price * quantity + 50) // 100  # 100 at 100100 are 100100 cents
-    commission, duty, transfer, slippage = charges_of(notional, False, term)
-    return notional + commission + duty + transfer + slippage
+    commission, _, transfer, _, slippage = charges_of(notional, quantity, False, term)
+    return notional + commission + transfer + slippage
 
 
 @compiled
-def charges_of(notional: int, sells: bool, term: Any) -> tuple[int, int, int, int]:
-    """Commission, duty, transfer fee and slippage of a fill, in cents: a sale of 1000000 pays 500 of duty."""
+def charges_of(notional: int, quantity: int, sells: bool, term: Any) -> tuple[int, int, int, int, int]:
+    """Commission, duty, transfer fee, what regulators take and slippage of a fill, in cents.
+
+    A sale of 1000000 pays 500 of duty, and in 2024 of 100 shares in the United States 28 and 2.
+    """
+    duty, regulatory = 0, 0
+    if sells:
+        duty = _half_up(notional, term.duty, 0, 0)
+        regulatory = _up(notional, term.section) + min(term.most, _up(quantity, term.activity))
     return (
-        max(term.least, _half_up(notional, term.commission)),
-        _half_up(notional, term.duty) if sells else 0,
-        _half_up(notional, term.transfer),
-        _half_up(notional, term.slippage),
+        max(term.least, _half_up(notional, term.commission, quantity, term.by_share)),
+        duty,
+        _half_up(notional, term.transfer, 0, 0),
+        regulatory,
+        _half_up(notional, term.slippage, 0, 0),
     )
 
 
@@ -624,16 +646,30 @@ def band_of(before: int, term: Any) -> tuple[int, int]:
 
 
 @compiled
-def _half_up(amount: int, rate: int) -> int:
-    """``amount * rate / RATE`` half up, 3 of 5 at a half: in floats, corrected by the 64-bit remainder."""
-    if rate == 0:
+def _half_up(amount: int, rate: int, more: int, by: int) -> int:
+    """``(amount * rate + more * by) / RATE`` half up, 3 of 5 at a half: in floats, corrected in 64 bits."""
+    if rate == 0 and by == 0:
         return 0
-    found = int(amount * (rate / RATE))
-    rest = 2 * amount * rate + RATE - found * (2 * RATE)
+    found = int(amount * (rate / RATE) + more * (by / RATE))
+    rest = 2 * (amount * rate + more * by) + RATE - found * (2 * RATE)
     while rest < 0:
         found, rest = found - 1, rest + 2 * RATE
     while rest >= 2 * RATE:
         found, rest = found + 1, rest - 2 * RATE
+    return found
+
+
+@compiled
+def _up(amount: int, rate: int) -> int:
+    """``amount * rate / RATE`` rounded up, in the same way: 3 of 5 at a half."""
+    if rate == 0:
+        return 0
+    found = int(amount * (rate / RATE))
+    rest = amount * rate - found * RATE
+    while rest > 0:
+        found, rest = found + 1, rest - RATE
+    while rest <= -RATE:
+        found, rest = found - 1, rest + RATE
     return found
 
 
@@ -659,7 +695,7 @@ def _beyond_limit(  # noqa: PLR0917
     if 0 < limit < np.inf:
         return int(value <= limit if sells else value >= limit)
     close = _whole(before)
-    if before != before or (close > 0 and term.band == 0):  # noqa: PLR0124 - NaN
+    if before != before or term.band == 0:  # noqa: PLR0124 - NaN
         return 0
     if term.band < 0 or close <= 0:
         return -1

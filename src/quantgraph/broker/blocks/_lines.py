@@ -20,24 +20,32 @@ from quantgraph.broker.blocks._kernel import RATE, SHARE, SIGNAL, TERM, Ints, Ta
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market import Rulebook
-from quantgraph.market.money import ZERO, MainlandFees, money
-from quantgraph.market.rules import load_rules
+from quantgraph.market.money import ZERO, MainlandFees
+from quantgraph.market.rules import MarketCode, load_rules
 
 Kinds = tuple[Ints, tuple[str, ...]]
 """Each symbol's kind, -1 if the rulebook does not know it; and a symbol of each kind."""
 
 _FILL = Decimal(10**12)
-_CLOSE = Decimal(10**6)
+_SHARES = 40_000
+"""A sale's shares whose activity fee is in whole cents, and below its cap."""
+_NO_CAP = 10**12
+_CLOSE, _BELOW_ONE = Decimal(10**6), Decimal("0.5")
 _UNITS = 10**4
 _MANY = 10**9
 
 
 def exact_rates(rules: Rulebook) -> bool:
-    """Whether the fees are of a known type, with rates that are multiples of ``1 / RATE``."""
+    """Whether the broker's rates are multiples of ``1 / RATE``."""
+    return not any(rate * RATE % 1 for rate in (*_commission(rules), rules.slippage_bps / 10_000))
+
+
+def _commission(rules: Rulebook) -> tuple[Decimal, Decimal]:
+    """A broker's share of the notional, and its cents for a share."""
     fees = rules.fees
-    rate = fees.commission_rate if isinstance(fees, MainlandFees) else Decimal(0)
-    known = fees is None or isinstance(fees, MainlandFees)
-    return known and rate * RATE % 1 == 0 and rules.slippage_bps / 10_000 * RATE % 1 == 0
+    if fees is None or isinstance(fees, MainlandFees):
+        return (fees.commission_rate if fees else ZERO), ZERO
+    return fees.commission_bps / 10_000, fees.commission_per_share * 100
 
 
 @lru_cache(maxsize=8)
@@ -62,7 +70,8 @@ def terms_of(
     rules: Rulebook, examples: Sequence[str], sessions: NDArray[np.datetime64]
 ) -> tuple[Ints, Table]:
     """Each session's era, counted from 0, and TERM by era and kind."""
-    eras = np.searchsorted(np.array(_changes(), "datetime64[D]"), sessions, side="right").astype(np.int64)
+    changes = np.array(_changes(rules.market), "datetime64[D]")
+    eras = np.searchsorted(changes, sessions, side="right").astype(np.int64)
     first, last = int(eras[0]), int(eras[-1])
     terms = np.zeros((last - first + 1, max(1, len(examples))), TERM)
     for era in sorted({*eras.tolist()}):
@@ -72,8 +81,8 @@ def terms_of(
 
 
 @cache
-def _changes() -> list[dt.date]:
-    return sorted({*_since(load_rules("cn"))})
+def _changes(market: MarketCode) -> list[dt.date]:
+    return sorted({*_since(load_rules(market))})
 
 
 def _since(table: Any) -> Iterator[dt.date]:
@@ -88,49 +97,48 @@ def _since(table: Any) -> Iterator[dt.date]:
 
 @lru_cache(maxsize=1024)
 def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
-    day = _changes()[era - 1] if era else dt.date.min
-    lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open")
-    costs, least = (rules.charges(symbol, "sell", 1, amount, day) for amount in (_FILL, ZERO))
+    day = _changes(rules.market)[era - 1] if era else dt.date.min
+    lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open") or _NO_CAP
+    costs, least, probe, most = (
+        rules.charges(symbol, "sell", shares, amount, day)
+        for shares, amount in ((0, _FILL), (0, ZERO), (_SHARES, ZERO), (_NO_CAP, ZERO))
+    )
     bought = rules.charges(symbol, "buy", _MANY, _FILL, day)
-    t_plus, tick = rules.t_plus(symbol, day), rules.tick(symbol, day, _CLOSE)
     # Until 2008 buyers paid stamp duty, until 2015 the transfer fee was by shares.
     early = bought.stamp_duty or least.transfer_fee or costs.transfer_fee != bought.transfer_fee
-    if cap is None or cap % lots.step or cap < lots.first or early:
+    if cap % lots.step or cap < lots.first or early:
         return (0,) * len(TERM.names or ())
-    rate = rules.fees.commission_rate if isinstance(rules.fees, MainlandFees) else Decimal(0)
-    rates = [rate, *(part / _FILL for part in (costs.stamp_duty, costs.transfer_fee, costs.slippage))]
+    commission, by_share = _commission(rules)
+    parts = (costs.stamp_duty / _FILL, costs.transfer_fee / _FILL, costs.regulatory / _FILL)
     return (
-        1,
-        int(lots.first),
-        int(lots.step),
-        cap,
-        t_plus,
-        int(least.commission * 100),
-        *(int(part * RATE) for part in rates),
-        *_band(rules, symbol, day, tick),
+        *(1, int(lots.first), int(lots.step), cap, rules.t_plus(symbol, day), int(least.commission * 100)),
+        *(int(part * RATE) for part in (commission, by_share, *parts, probe.regulatory / _SHARES * 100)),
+        *(int(most.regulatory * 100), int(costs.slippage / _FILL * RATE)),
+        *_band(rules, symbol, day),
     )
 
 
-def _band(rules: Rulebook, symbol: str, day: dt.date, tick: Decimal) -> tuple[int, int, int, int, int]:
-    """The band fields of TERM for a symbol without a special status."""
-    units = int(money(tick * _UNITS))
+def _band(rules: Rulebook, symbol: str, day: dt.date) -> tuple[int, int, int, int, int, int]:
+    """The band and ticks of TERM for a symbol without a special status."""
+    tick, fine = rules.tick(symbol, day, _CLOSE), rules.tick(symbol, day, _BELOW_ONE)
+    units = int(tick * _UNITS), int(fine * _UNITS)
     band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
     if band is None or smallest is None:
-        return 0, 0, 0, units, 0
+        return 0, 0, 0, *units, 0
     up, down = (int(limit / _CLOSE * SHARE) for limit in band)
     # Ten percent of one tick round to 0, unless limits are at least one tick away.
-    return 1, up, down, units, int(smallest[0] > tick)
+    return 1, up, down, *units, int(smallest[0] > tick)
 
 
 REASONS = {"buy": "signal 1", "sell": "signal -1"}
 """Reasons of the orders of :class:`~quantgraph.agents.SignalRule`."""
-_CHARGES = ("notional", "commission", "duty", "transfer", "slippage")
+CHARGES = ("commission", "duty", "transfer", "regulatory", "slippage")
 
 
 def fill_texts(orders: Table, symbols: Sequence[str]) -> list[str]:
     """The body of each fill of the signal, an empty text for another order."""
     plain = (orders["filled"] * (orders["kind"] == SIGNAL)).tolist()
-    names = ("sells", "column", "sequence", "quantity", "price", "t_plus", *_CHARGES)
+    names = ("sells", "column", "sequence", "quantity", "price", "t_plus", "notional", *CHARGES)
     cells = zip(*(orders[name].tolist() for name in names), strict=True)
     return [
         _fill_text(symbols, *row) if is_filled else "" for is_filled, row in zip(plain, cells, strict=True)
@@ -149,12 +157,10 @@ def _fill_text(  # noqa: PLR0917 - the columns of a fill
 ) -> str:
     side = "sell" if sells else "buy"
     order = plain_order(sequence, symbols[column], side, quantity, REASONS[side])
-    notional, commission, duty, transfer, slippage = (f"{each // 100}.{each % 100:02}" for each in cents)
+    notional, *charges = (f"{each // 100}.{each % 100:02}" for each in cents)
     whole, rest = divmod(price, _UNITS)
     shown = f"{whole}.{rest:04}".rstrip("0") if rest else str(whole)
-    return fill_body(
-        order, side, quantity, shown, notional, [commission, duty, transfer, ZERO, slippage], t_plus
-    )
+    return fill_body(order, side, quantity, shown, notional, charges, t_plus)
 
 
 def mark_texts(marks: Table, day_ends: Ints, symbols: Sequence[str]) -> list[str]:

@@ -133,8 +133,8 @@ def refused_until(market: Market, session: pd.Timestamp) -> tuple[Note, pd.Times
 def _of_the_run(market: Market) -> Note | None:
     """Why no session of a market can be traded by array code; None if some may."""
     fields, rules = market.store.snapshot(market.data_ref)["ohlcv"], market.rules
-    if rules.market != "cn":
-        return Note(zh="不是沪深规则", en="rules other than the mainland's")
+    if rules.fraction_step != 1:
+        return Note(zh="可买零碎股", en="fractions of shares")
     if rules.volume_share is not None or not exact_rates(rules):
         return Note(zh="成交量上限或这种费用", en="a cap by volume, or fees of this kind")
     if {"open", "close", market.mark_at} - {*fields}:
@@ -276,7 +276,7 @@ def market_of(task: BlockTask) -> MarketArrays:
     signal = _decisions(task, shown, entries)
     kind, examples = kinds_of(task.axes.symbols, task.market.rules)
     era, terms = terms_of(task.market.rules, examples, task.days)
-    if any(name in fields for name in STATUS_FIELDS):
+    if task.market.rules.market == "cn" and any(name in fields for name in STATUS_FIELDS):
         terms["band"] = -1
     events, events_from = _events(task)
     ex, ex_from = _ex_dates(task)

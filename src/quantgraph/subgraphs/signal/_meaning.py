@@ -505,7 +505,7 @@ _EVERYWHERE = frozenset({"benchmark", "cash", "commission", "slippage_bps"})
 def left_out(
     state: SignalSubgraphState, resources: OpenResources
 ) -> Iterator[tuple[int, pd.DataFrame, Collection[str]]]:
-    """Yield the place of each clause of a rule read as trees, the signal without it, its words of the plan."""
+    """Yield the place of each clause of a rule of trees, the signal without it, its words of the plan."""
     request, params = request_of(state)["checked"], state.get("user_intent", {}).get("params", {})
     if not request.get("trees"):
         return
