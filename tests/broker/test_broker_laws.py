@@ -63,13 +63,18 @@ laws = settings(
 )
 
 
+PRICES = {"open", "high", "low", "close", "pre_close", "up_limit", "down_limit"}
+
+
 class Case:
     """A market, its rules, cash and deciders, all of one seed."""
 
-    def __init__(self, *, seed, market, rules, symbols, sessions, cash, mark_at, options):
+    def __init__(self, *, seed, market, rules, symbols, sessions, cash, mark_at, options, fine=False):
         self.seed, self.rules, self.cash, self.mark_at = seed, RULES[market][rules], cash, mark_at
         self.options = options
         self.world = rm.random_world(seed, market=market, symbols=symbols, sessions=sessions)
+        for name in PRICES & self.world.frames.keys() if fine else ():  # as adjusted prices are
+            self.world.frames[name] = (self.world.frames[name] * 1.0173461).round(8)
 
     def __repr__(self):
         return (
@@ -133,6 +138,7 @@ cases = st.builds(
     cash=st.sampled_from(["0.00", "1234.56", "20000.01", "300000.00", "98765432.10"]),
     mark_at=st.sampled_from(["close", "open"]),
     options=options,
+    fine=st.booleans(),
 )
 kinds = pytest.mark.parametrize("kind", ["random", "signal"])
 
@@ -206,6 +212,9 @@ class Book:
 
     def rejection(self, session, body):
         assert body["message"]
+
+    def notes(self, session, body):
+        """What the decider says of its decision moves no money."""
 
     def marks(self, session, body):
         self.prices = {symbol: Fraction(str(price)) for symbol, price in body["prices"].items()}

@@ -40,7 +40,7 @@ CHANGES = st.sampled_from(
 def term_of(rules, symbol, day):
     symbols = (symbol, *SYMBOLS)
     kinds, examples = kinds_of(symbols, rules)
-    _, terms = terms_of(rules, examples, np.array([day], "datetime64[us]"))
+    _, terms = terms_of(rules, examples, np.array([day], "datetime64[us]"), 10**4)
     kind = kinds[0]
     return None if kind < 0 else terms[0, kind]
 

@@ -34,7 +34,6 @@ from quantgraph.broker.blocks._kernel import (
     EVENTS,
     EXIT,
     KEPT,
-    LARGEST,
     MARK,
     MARKS,
     MAX_HOLDING,
@@ -59,6 +58,7 @@ from quantgraph.broker.blocks._kernel import (
 )
 from quantgraph.broker.blocks._lines import CHARGES, REASONS, fill_texts, mark_texts
 from quantgraph.broker.blocks._panel import (
+    LARGEST_PRICE,
     BlockTask,
     CellIndex,
     FallbackRequired,
@@ -78,9 +78,7 @@ from quantgraph.broker.session._session import Market
 from quantgraph.errors import LedgerConflict
 from quantgraph.market.money import ZERO, to_decimal, trim_zeros
 
-_UNITS = 10_000
 _NEVER = 1 << 62
-_LARGEST_PRICE = 10**6
 _BEFORE = -2
 """Session of a sale before the block."""
 _KINDS: dict[int, Kind] = {
@@ -131,6 +129,10 @@ class BlockRun:
         )
         self.moved_cash, self.moved_shares = np.zeros(self.count, np.int64), np.zeros(symbols, np.int64)
 
+    @property
+    def _largest(self) -> int:
+        return int(_account_kernel.largest(self.task.unit))
+
     def go(self) -> int:
         """Trade; return the number of sessions that were traded."""
         t, phase = 0, OPENING
@@ -171,7 +173,8 @@ class BlockRun:
         """Compute cash by session and shares by symbol again, from the orders alone."""
         orders, days = self.orders[self.orders["filled"] == 1], self.log.days
         sign = np.where(orders["sells"] == 1, 1, -1)
-        notional = (orders["price"] * orders["quantity"] + 50) // 100
+        unit = self.task.unit
+        notional = (orders["price"] * orders["quantity"] + unit // 200) // (unit // 100)
         charges = sum(orders[name] for name in CHARGES)
         change = sign * notional - charges
         ends = np.searchsorted(np.flatnonzero(self.orders["filled"] == 1), days["orders"])
@@ -203,7 +206,7 @@ class BlockRun:
         cash, owed = _cents(self.before.cash), sum(_cents(row.amount) for row in self.receivables)
         shares = [position.quantity for position in positions.values()]
         paid = [_cents(position.cost) for position in positions.values()]
-        if not whole or (columns < 0).any() or max(cash, owed, *shares, *paid) > LARGEST:
+        if not whole or (columns < 0).any() or max(cash, owed, *shares, *paid) > self._largest:
             raise FallbackRequired
         zeros = np.zeros((5, symbols), np.int64)
         quantity, opinion, cost, candidates, tickets = zeros
@@ -264,7 +267,7 @@ class BlockRun:
             if axes.sessions[entered] != held.entered.asm8:
                 raise FallbackRequired
             row = table[axes.place[symbol]]
-            row["basis"], row["peak"] = _units(held.basis), _units(held.peak)
+            row["basis"], row["peak"] = task.units(held.basis), task.units(held.peak)
             row["since"] = entered - task.first
             row["waiting"], row["kind"] = held.waiting is not None, KEPT
         for symbol, day in task.exits.exited.items() if task.exits else ():
@@ -290,7 +293,7 @@ class BlockRun:
         found, rule = {}, cast("ExitBook", self.task.exits).rule
         for column in self.state.held[: self.state.purse["held"][0]].tolist():
             row, symbol = self.state.exits[column], self.task.axes.symbols[column]
-            basis, peak = (trim_zeros(Decimal(int(row[name])).scaleb(-4)) for name in ("basis", "peak"))
+            basis, peak = (trim_zeros(self.task.price(row[name])) for name in ("basis", "peak"))
             entered = self.task.session(int(row["since"]))
             waiting = self.exit_of(row, symbol)[:2] if row["waiting"] else None
             found[symbol] = Followed(
@@ -317,7 +320,7 @@ class BlockRun:
             return trigger, reason.removesuffix(AGAIN) + again if again else reason, None
         book, name, level = cast("ExitBook", self.task.exits), _KINDS[kind], None
         if kind != MAX_HOLDING:
-            at, base = self.task.session(int(row["at"])), Decimal(int(row["base"])).scaleb(-4)
+            at, base = self.task.session(int(row["at"])), self.task.price(row["base"])
             level = book.level(book.rule, name, symbol, at, base)
         reason = level.reason if level else f"{name} {book.plan.max_holding}"
         reached = AT_ENTRY if row["again"] & REACHED else ""
@@ -353,7 +356,7 @@ class BlockRun:
         after = [account.quantity(axes.symbols[column]) for column in columns.tolist()]
         self._move_levels(t)
         amounts = _cents(account.cash), _cents(account.owed)
-        if max(*amounts, *after) > LARGEST:
+        if max(*amounts, *after) > self._largest:
             return False
         state.quantity[columns] = after
         self.receivables, self.openings[t] = account.receivables, (before, events)
@@ -372,16 +375,16 @@ class BlockRun:
         for action in book.actions(self.task.sessions[t]) if book and t else ():
             place = axes.place.get(action.symbol, -1)
             for name in ("basis", "peak") if place >= 0 and self.state.quantity[place] > 0 else ():
-                price = Decimal(int(self.state.exits[name][place])).scaleb(-4)
-                self.state.exits[name][place] = _units(price_after_actions(price, [action]))
+                price = self.task.price(self.state.exits[name][place])
+                self.state.exits[name][place] = self.task.units(price_after_actions(price, [action]))
 
     def _carry(self, t: int) -> bool:
-        """Find the requested carried prices; False if one is not a multiple of 1e-4."""
+        """Find the requested carried prices; False if one is no multiple of a unit."""
         for column in self.state.unpriced[: self.state.purse["unpriced"][0]].tolist():
             price = self._carried_price(column, t)
-            if price is None or price > LARGEST or price * _UNITS % 1:
+            if price is None or price > LARGEST_PRICE or price * self.task.unit % 1:
                 return False
-            self.state.carried[column] = int(price * _UNITS)
+            self.state.carried[column] = int(price * self.task.unit)
         return True
 
     def _carried_price(self, column: int, t: int) -> Decimal | None:
@@ -406,13 +409,6 @@ def _cents(amount: Decimal) -> int:
     return int(amount.scaleb(2))
 
 
-def _units(price: Decimal) -> int:
-    """A price in 1e-4; it must be a multiple of that, and at most a million."""
-    if price * _UNITS % 1 or price > _LARGEST_PRICE:
-        raise FallbackRequired
-    return int(price * _UNITS)
-
-
 def _position(quantity: int, sellable: int, cost: Decimal, entered: pd.Timestamp) -> Position:
     return Position(quantity=quantity, sellable=sellable, cost=cost, entered=entered)
 
@@ -431,7 +427,7 @@ def trade_block(
 
     ``exits`` are a trade plan's, moved to the first session; they follow what was traded. None if the
     first session must be traded order by order: fractions of shares, a volume cap, prices
-    finer than four decimals, amounts of 10^12 and more, a sale above the size cap of an order, symbols on an
+    finer than eight decimals, amounts of 10^12 and more, a sale above the size cap of an order, symbols on an
     unknown board, limits that depend on a symbol's status, and a rule that does not trade, without holdings.
     """
     try:
@@ -460,9 +456,9 @@ class _BlockLines:
 
     def __init__(self, run: BlockRun) -> None:
         self._run = run
-        days = run.log.days
-        worths = ((days["cash"] + days["owed"]) * 100 + days["stocks"]).tolist()
-        self.values = tuple(_exact(worth) for worth in worths)
+        days, of_cent = run.log.days, run.task.unit // 100
+        worths = ((days["cash"] + days["owed"]) * of_cent + days["stocks"]).tolist()
+        self.values = tuple(_exact(worth, of_cent) for worth in worths)
 
     def days(self) -> list[DayLines]:
         """Events, orders, marks and the day of each session."""
@@ -471,10 +467,10 @@ class _BlockLines:
         ends = np.concatenate([[0], days["orders"]])
         lines: list[Line] = [
             ("fill", text) if text else self._judge(place)
-            for place, text in enumerate(fill_texts(orders, symbols))
+            for place, text in enumerate(fill_texts(orders, symbols, run.task.unit))
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
-        marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, symbols)
+        marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, symbols, run.task.unit)
         found, places = [], ends.tolist()
         for t, (session, text, body) in enumerate(
             zip(run.task.sessions, marks, self._bodies(), strict=False)
@@ -494,7 +490,7 @@ class _BlockLines:
         sums = zip(*(_between(part, ends) for part in (*counts, *amounts)), strict=True)
         names = ("cash", "owed", "stocks", "held", "largest", "orders")
         rows = zip(*(days[name].tolist() for name in names), self.values, sums, strict=True)
-        bodies, before = [], 0
+        bodies, before, of_cent = [], 0, run.task.unit // 100
         for t, (cash, owed, stocks, held, largest, end, value, sums_of) in enumerate(rows):
             fills, sales, won, *cents, profit = sums_of
             traded, commission, duty, transfer, regulatory, slippage = map(amount_of, cents)
@@ -503,10 +499,10 @@ class _BlockLines:
                 decider=run.task.rule.name,
                 cash=amount_of(cash),
                 owed=amount_of(owed),
-                stocks=_exact(stocks),
+                stocks=_exact(stocks, of_cent),
                 value=value,
                 positions=held,
-                largest=_exact(largest),
+                largest=_exact(largest, of_cent),
                 fills=fills,
                 rejections=end - before - fills,
                 traded=traded,
@@ -541,7 +537,7 @@ class _BlockLines:
         account = Account(cash=amount_of(int(row["cash"])), positions=held)
         quote = Quotes(self._row(column, task.first + t))[order.symbol]
         outcome = match_order(order, account, quote, task.market.rules, session)
-        paid = to_decimal(outcome.price) * _UNITS if isinstance(outcome, Fill) else None
+        paid = to_decimal(outcome.price) * task.unit if isinstance(outcome, Fill) else None
         if paid != (int(row["price"]) if row["filled"] else None):
             raise LedgerConflict(
                 f"{session:%Y-%m-%d}: the block judges order {order.sequence} of {order.symbol} otherwise",
@@ -592,7 +588,7 @@ def _dividends(run: BlockRun, t: int) -> Decimal:
     return sum((event.amount for event in events if isinstance(event, Dividend)), ZERO)
 
 
-def _exact(amount: int) -> Decimal:
-    """An amount in 1e-4 as the account's values are written."""
-    cents, more = divmod(amount, 100)
-    return trim_zeros(Decimal(amount).scaleb(-4)) if more else Decimal(cents).scaleb(-2)
+def _exact(amount: int, of_cent: int) -> Decimal:
+    """An amount in units, of which a cent has so many, as the account's values are written."""
+    cents, more = divmod(amount, of_cent)
+    return trim_zeros(Decimal(amount) / (of_cent * 100)) if more else Decimal(cents).scaleb(-2)

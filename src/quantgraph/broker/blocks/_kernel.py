@@ -1,6 +1,7 @@
 """The account's arithmetic for sessions in a row, in whole numbers, compiled.
 
-Prices are in 1e-4 of the currency, ``-1`` for one that cannot be written so; money is in cents. Row ``t`` of
+Prices are in units of the panel's own, 1e-4 or 1e-8 of the currency, ``-1`` for one that cannot be written
+so; money is in cents. Row ``t`` of
 a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that
 of :class:`~quantgraph.agents.SignalRule`, the rules of the market are those of
 :func:`~quantgraph.broker.session._matching.match_order`; where they need more than these numbers, it stops.
@@ -50,11 +51,11 @@ SIGNAL, STOP_LOSS, TRAILING_STOP, TAKE_PROFIT, MAX_HOLDING, KEPT = range(6)
 TRIED, REACHED = 1, 2
 """How an exit has come to wait: it was tried, it was reached in the session of the entry."""
 
-LARGEST = 10**14
-"""Largest amount in cents: its products with the scales below can be corrected in 64 bits."""
+LARGEST, MOST = 10**14, 2 * 10**18
+"""Largest amount in cents, whose products with the scales below can be corrected in 64 bits, and in units."""
 RATE = 10**14
 """Scale of the rates of charges."""
-SHARE = 10**8
+SHARE = 1000
 """Scale of price limits as shares of the previous close."""
 
 
@@ -63,13 +64,13 @@ def _table(names: str) -> np.dtype[np.void]:
 
 
 TERM = _table(
-    "known first step cap t_plus least commission by_share duty transfer section activity most slippage "
+    "known unit first step cap t_plus least commission by_share duty transfer section activity most slippage "
     "band up down tick fine one_tick"
 )
-"""Terms of a kind of symbol: whether they are known; lots, size cap, T+n; the least commission in cents and
-rates over RATE, ``by_share`` and ``activity`` in cents for a share, the latter at ``most`` so many; whether
-there is a band (-1: unknown), its limits as shares of the previous close over SHARE, the tick in 1e-4, and
-below one dollar, and whether limits are at least one tick away."""
+"""Terms of a kind of symbol: whether they are known; units of the currency; lots, size cap, T+n; the least
+commission in cents and rates over RATE, ``by_share`` and ``activity`` in cents for a share, the latter at
+``most`` so many; whether there is a band (-1: unknown), its limits as shares of the close before over SHARE,
+the tick in units, and below one dollar, and whether limits are at least one tick away."""
 
 ORDER = _table(
     "column sells quantity sequence kind within base at again since cash "
@@ -80,7 +81,7 @@ less the cost of the shares) of a sale; ``within`` is 1 for one that is sent aft
 those of EXIT."""
 
 EXIT = _table("basis peak since waiting kind base at again number exited silent")
-"""What a plan follows of a symbol. Basis and peak in 1e-4; ``since`` is the session of the entry, below 0
+"""What a plan follows of a symbol. Basis and peak in units; ``since`` is the session of the entry, below 0
 before the block. An exit: ``kind``, the price ``base`` that its level is counted from, the session ``at``
 which it was, how it has come to wait, the ``number`` of today's order (0: none). ``exited`` is the session of
 the plan's last sale, -1 for none since the last purchase, -2 for one before the block; ``silent``, whether
@@ -98,10 +99,12 @@ price; the session of the next payment."""
 class MarketArrays(NamedTuple):
     """S sessions of N symbols. Panels have S + 1 rows, the first for the session before; NaN without data.
 
-    ``before`` is ``pre_close``, ``signal`` what the session decides by, ``shown`` the signal's row; ``rank``
-    is the place of each symbol in ascending order.
+    ``unit`` is how many of the prices' units the currency has, ``before`` is ``pre_close``, ``signal`` what
+    the session decides by, ``shown`` the signal's row; ``rank`` is the place of each symbol in ascending
+    order.
     """
 
+    unit: int
     open: Floats
     mark: Floats
     close: Floats
@@ -239,7 +242,7 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
     if sold < 0 or due < 0:
         return False
     count = min(count, max(0, rule.max_positions - purse.held))
-    worth = (cash + purse.owed) * 100 + sold + due
+    worth = (cash + purse.owed) * (market.unit // 100) + sold + due
     if count > 0 and not _buys(t, count, worth, numbered, market, rule, state, log):
         return False
     return not rule.follows or (_sell_at(t, begun, market, rule, state, log) and _follow(t, market, state))
@@ -313,21 +316,21 @@ def _level_of(  # noqa: PLR0917
         higher = leaving.peak * rule.trail // (rule.trail_of * tick) * tick
         if higher > level:
             kind, level = TRAILING_STOP, higher
-    if level > 0 and low <= level / 1e4:
+    if level > 0 and low <= level / term.unit:
         return kind, level
     if rule.gain >= 0:
         tick = _tick(leaving.basis * rule.gain, rule.gain_of, term)
         step = rule.gain_of * tick
         level = (leaving.basis * rule.gain + step - 1) // step * tick
-        if level > 0 and high >= level / 1e4:
+        if level > 0 and high >= level / term.unit:
             return TAKE_PROFIT, level
     return SIGNAL, 0
 
 
 @compiled
 def _tick(price: int, of: int, term: Any) -> int:
-    """The tick near a price in parts: a cent from one dollar up, 1e-4 of 9999 / 1."""
-    return int(term.tick if price >= of * 10_000 else term.fine)
+    """The tick near a price in parts: a cent from one dollar up, 1 of 9999 / 1."""
+    return int(term.tick if price >= of * term.unit else term.fine)
 
 
 @compiled
@@ -336,14 +339,14 @@ def _sells(  # noqa: PLR0917
 ) -> int:
     """Sell holdings with opinion -1, or the others whose exit is due.
 
-    Returns what was sold, at the open in 1e-4, or -1 to stop.
+    Returns what was sold, at the open in units, or -1 to stop.
     """
     opens, volume, held, purse = market.open[t + 1], market.volume[t + 1], state.held, state.purse[0]
     quantity, opinion, exits, kept, value = state.quantity, state.opinion, state.exits, 0, 0
     for place in range(purse.held):
         column = held[place]
         if opinion[column] == -1 if not due else opinion[column] != -1 and exits[column].number > 0:
-            price = _opening(opens[column], volume[column])
+            price = _opening(opens[column], volume[column], market.unit)
             number = exits[column].number if due else purse.orders - begun + 1
             sold = _sell(t, column, number, price, opens[column], -1, market, state, log)
             if sold < 0:
@@ -355,7 +358,7 @@ def _sells(  # noqa: PLR0917
             held[kept] = column
             kept += 1
     purse.held = kept
-    return value if purse.cash <= LARGEST else -1
+    return value if purse.cash <= largest(market.unit) else -1
 
 
 @compiled
@@ -377,7 +380,7 @@ def _sell(  # noqa: PLR0917
     purse, shares, leaving = state.purse[0], state.quantity[column], state.exits[column]
     kind = market.kind[column]
     term = market.terms[market.era[t], max(0, kind)]
-    if kind < 0 or not term.known or shares > term.cap or _too_much(price, shares):
+    if kind < 0 or not term.known or shares > term.cap or _too_much(price, shares, market.unit):
         return -1
     order = log.orders[purse.orders]
     order.column, order.sells, order.quantity, order.sequence = column, 1, shares, number
@@ -428,27 +431,27 @@ def _sell_at(  # noqa: PLR0917
             number += 1
             leaving.number = number
             price = _price_within(t, column, kind, level, market, term)
-            least = -1 if kind == TAKE_PROFIT else _whole(low[column])
+            least = -1 if kind == TAKE_PROFIT else _whole(low[column], market.unit)
             if price < 0 or (least < 0 and kind != TAKE_PROFIT):
                 return False
-            if _sell(t, column, number, price, price / 1e4, least, market, state, log) < 0:
+            if _sell(t, column, number, price, price / market.unit, least, market, state, log) < 0:
                 return False
             log.orders[purse.orders - 1].within = 1
         if quantity[column] > 0:
             held[kept] = column
             kept += 1
     purse.held = kept
-    return bool(purse.cash <= LARGEST)
+    return bool(purse.cash <= largest(market.unit))
 
 
 @compiled
 def _price_within(t: int, column: int, kind: int, level: int, market: MarketArrays, term: Any) -> int:  # noqa: PLR0917
     """What a sale at a level reached after the open brings: 80000 at a stop of 8.00; -1 if unknown here."""
-    price = _opening(market.open[t + 1, column], market.volume[t + 1, column])
+    price = _opening(market.open[t + 1, column], market.volume[t + 1, column], market.unit)
     if kind != TAKE_PROFIT:
         return min(price, level) if price > 0 else -1
     upper, before = market.upper[t + 1, column], market.before[t + 1, column]
-    above = _beyond_limit(level - 1, False, (level - 1) / 1e4, upper, before, term)
+    above = _beyond_limit(level - 1, False, (level - 1) / market.unit, upper, before, term)
     return level if 0 < price < level and above == 0 else -1
 
 
@@ -461,7 +464,7 @@ def _follow(t: int, market: MarketArrays, state: AccountArrays) -> bool:
         if leaving.number:
             leaving.waiting, leaving.again = 1, leaving.again | TRIED
         if not np.isnan(value):
-            price = _whole(value)
+            price = _whole(value, market.unit)
             if price < 0:
                 return False
             leaving.peak = max(leaving.peak, price)
@@ -479,7 +482,7 @@ def _buys(  # noqa: PLR0917
     state: AccountArrays,
     log: BlockLog,
 ) -> bool:
-    """Buy the candidates; ``worth`` is the account before the open without what is still held, in 1e-4.
+    """Buy the candidates; ``worth`` is the account before the open without what is still held, in units.
 
     The orders are numbered after ``numbered``.
     """
@@ -489,12 +492,12 @@ def _buys(  # noqa: PLR0917
     worth = _worth(t, worth, market, rule, state)
     if worth < 0:
         return False
-    _tickets(count, worth // 100, rule, state)
+    _tickets(count, worth // (market.unit // 100), rule, state)
     found, tickets, bought = state.candidates, state.tickets, 0
     for place in range(count):
         column = found[place]
         term = terms[max(0, kinds[column])]
-        price = _opening(opens[column], volume[column])
+        price = _opening(opens[column], volume[column], market.unit)
         sized_at = price or _last_close(t, column, market, state)
         if sized_at == 0:
             continue
@@ -530,12 +533,12 @@ def _buys(  # noqa: PLR0917
 @compiled
 def _fill(order: Any, price: int, least: int, term: Any) -> int:
     """Write a fill's price and money into its order; its change of the cash: -100100 of 100 at 10.01."""
-    notional = (price * order.quantity + 50) // 100
+    notional = in_cents(price * order.quantity, term.unit)
     commission, duty, transfer, regulatory, slippage = charges_of(
         notional, order.quantity, order.sells == 1, term
     )
     if least >= 0:
-        slippage = min(slippage, ((price - least) * order.quantity + 50) // 100)
+        slippage = min(slippage, in_cents((price - least) * order.quantity, term.unit))
     order.price, order.notional, order.t_plus, order.profit = price, notional, term.t_plus, 0
     order.commission, order.duty, order.transfer, order.slippage = commission, duty, transfer, slippage
     order.regulatory = regulatory
@@ -557,19 +560,20 @@ def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None
 
 @compiled
 def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
-    """Add holdings at today's open, else their last close: 100 at 10.01 are 10010000, in 1e-4."""
+    """Add holdings at today's open, else their last close: 100 at 10.01 are 10010000, in units."""
     opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
+    most = largest(market.unit) * (market.unit // 100)
     for place in range(state.purse[0].held):
         if not rule.needs_worth:
             break
         column = held[place]
-        price = _opening(opens[column], volume[column])
+        price = _opening(opens[column], volume[column], market.unit)
         if price == 0:
             price = _last_close(t, column, market, state)
-        if price <= 0 or _too_much(price, quantity[column]):
+        if price <= 0 or worth > most or _too_much(price, quantity[column], market.unit):
             return -1
         worth += price * quantity[column]
-    return worth if worth <= LARGEST * 100 else -1
+    return worth if worth <= most else -1
 
 
 @compiled
@@ -592,7 +596,7 @@ def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> 
 @compiled
 def _largest_buy(price: int, budget: int, term: Any) -> int:
     """Most shares whose notional and charges fit: 900 at 10.01 in 10,000; some steps down, else bisection."""
-    steps, tries = budget * 100 // (price * term.step), 0
+    steps, tries = budget * (term.unit // 100) // (price * term.step), 0
     while steps > 0 and tries < _TRIES and _paid(price, term.step * steps, term) > budget:
         steps -= 1
         tries += 1
@@ -610,9 +614,21 @@ def _largest_buy(price: int, budget: int, term: Any) -> int:
 
 @compiled
 def _paid(price: int, quantity: int, term: Any) -> int:
-    notional = (price * quantity + 50) // 100  # 100 at 100100 are 100100 cents
+    notional = in_cents(price * quantity, term.unit)  # 100 at 100100 are 100100 cents
     commission, _, transfer, _, slippage = charges_of(notional, quantity, False, term)
     return notional + commission + transfer + slippage
+
+
+@compiled
+def in_cents(amount: int, unit: int) -> int:
+    """Units in cents, half up: 12350 of 10000 are 124."""
+    return (amount + unit // 200) // (unit // 100)
+
+
+@compiled
+def largest(unit: int) -> int:
+    """The largest amount in cents whose units fit 64 bits, too."""
+    return min(LARGEST, MOST // (unit // 100))
 
 
 @compiled
@@ -694,7 +710,7 @@ def _beyond_limit(  # noqa: PLR0917
         return -1 if price else 1
     if 0 < limit < np.inf:
         return int(value <= limit if sells else value >= limit)
-    close = _whole(before)
+    close = _whole(before, term.unit)
     if before != before or term.band == 0:  # noqa: PLR0124 - NaN
         return 0
     if term.band < 0 or close <= 0:
@@ -704,11 +720,11 @@ def _beyond_limit(  # noqa: PLR0917
 
 
 @compiled
-def _opening(value: float, volume: float) -> int:
+def _opening(value: float, volume: float, unit: int) -> int:
     """The price of the opening auction, 100100 of 10.01; 0 for none, -1 if unknown here."""
     if value != value:  # noqa: PLR0124 - NaN
         return 0
-    price = _whole(value)
+    price = _whole(value, unit)
     return price if price > 0 and volume != 0 else -1
 
 
@@ -722,13 +738,13 @@ def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays)
         if market.ex[place] == column:
             return -1
     if row >= 0:
-        price = _whole(market.close[row, column])
+        price = _whole(market.close[row, column], market.unit)
         return price if price > 0 else -1
     if state.past[column] < -1:
         row, place = market.past_rows - 1, market.past_columns[column]
         while place >= 0 and row >= 0 and np.isnan(market.past[row, place]):
             row -= 1
-        price = _whole(market.past[row, place]) if place >= 0 and row >= 0 else 0
+        price = _whole(market.past[row, place], market.unit) if place >= 0 and row >= 0 else 0
         if 0 <= row < market.ex_before[column]:
             price = -1
         state.past[column] = price if price > 0 or place < 0 or row < 0 else -1
@@ -736,17 +752,17 @@ def _last_close(t: int, column: int, market: MarketArrays, state: AccountArrays)
 
 
 @compiled
-def _whole(value: float) -> int:
-    """A price in 1e-4, 100100 of 10.01; -1 if it is negative, no multiple of that, or above a million."""
+def _whole(value: float, unit: int) -> int:
+    """A price in units, 100100 of 10.01; -1 if it is negative, no multiple of one, or above a million."""
     if not 0 <= value <= 1e6:
         return -1
-    price = int(value * 1e4 + 0.5)
-    return price if price / 1e4 == value else -1
+    price = int(value * unit + 0.5)
+    return price if price / unit == value else -1
 
 
 @compiled
-def _too_much(price: int, quantity: int) -> bool:
-    return float(price) * float(quantity) > LARGEST * 100  # 10**12 shares at 10001
+def _too_much(price: int, quantity: int, unit: int) -> bool:
+    return float(price) * float(quantity) > largest(unit) * (unit // 100)  # 10**12 shares at 10001
 
 
 @compiled
@@ -767,29 +783,30 @@ def _has_events(t: int, market: MarketArrays, follows: bool, state: AccountArray
 def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) -> int:
     """Value what is held, 100 at 10.01, and close the day; the number of missing prices, or -1 to stop."""
     values, held, quantity, carried = market.mark[t + 1], state.held, state.quantity, state.carried
-    purse, marks, unpriced, stocks, largest = state.purse[0], log.marks, 0, 0, 0
+    purse, marks, unpriced, stocks, top = state.purse[0], log.marks, 0, 0, 0
+    most = largest(market.unit) * (market.unit // 100)
     for place in range(purse.held):
         column = held[place]
         known = not np.isnan(values[column])
         if known:
-            carried[column] = _whole(values[column])
+            carried[column] = _whole(values[column], market.unit)
         price = carried[column]
         if price < 0 and not known:
             state.unpriced[unpriced] = column
             unpriced += 1
-        elif price < 0 or _too_much(price, quantity[column]):
+        elif price < 0 or stocks > most or _too_much(price, quantity[column], market.unit):
             return -1
         worth = price * quantity[column]
         stocks += worth
-        largest = max(largest, worth)
+        top = max(top, worth)
         mark = marks[purse.marks + place]
         mark.column, mark.price, mark.carried = column, price, not known
     purse.unpriced = unpriced
     if not unpriced:
-        if stocks > LARGEST * 100:
+        if stocks > most:
             return -1
         purse.marks += purse.held
         day = log.days[t]
-        day.cash, day.owed, day.stocks, day.largest = purse.cash, purse.owed, stocks, largest
+        day.cash, day.owed, day.stocks, day.largest = purse.cash, purse.owed, stocks, top
         day.held, day.orders, day.marks = purse.held, purse.orders, purse.marks
     return unpriced

@@ -31,7 +31,6 @@ _SHARES = 40_000
 """A sale's shares whose activity fee is in whole cents, and below its cap."""
 _NO_CAP = 10**12
 _CLOSE, _BELOW_ONE = Decimal(10**6), Decimal("0.5")
-_UNITS = 10**4
 _MANY = 10**9
 
 
@@ -67,16 +66,16 @@ def kinds_of(symbols: tuple[str, ...], rules: Rulebook) -> Kinds:
 
 
 def terms_of(
-    rules: Rulebook, examples: Sequence[str], sessions: NDArray[np.datetime64]
+    rules: Rulebook, examples: Sequence[str], sessions: NDArray[np.datetime64], unit: int
 ) -> tuple[Ints, Table]:
-    """Each session's era, counted from 0, and TERM by era and kind."""
+    """Each session's era, counted from 0, and TERM by era and kind, for prices in so many units."""
     changes = np.array(_changes(rules.market), "datetime64[D]")
     eras = np.searchsorted(changes, sessions, side="right").astype(np.int64)
     first, last = int(eras[0]), int(eras[-1])
     terms = np.zeros((last - first + 1, max(1, len(examples))), TERM)
     for era in sorted({*eras.tolist()}):
         for kind, symbol in enumerate(examples):
-            terms[era - first, kind] = _term(rules, symbol, era)
+            terms[era - first, kind] = _term(rules, symbol, era, unit)
     return eras - first, terms
 
 
@@ -96,7 +95,7 @@ def _since(table: Any) -> Iterator[dt.date]:
 
 
 @lru_cache(maxsize=1024)
-def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
+def _term(rules: Rulebook, symbol: str, era: int, unit: int) -> tuple[int, ...]:
     day = _changes(rules.market)[era - 1] if era else dt.date.min
     lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open") or _NO_CAP
     costs, least, probe, most = (
@@ -111,23 +110,24 @@ def _term(rules: Rulebook, symbol: str, era: int) -> tuple[int, ...]:
     commission, by_share = _commission(rules)
     parts = (costs.stamp_duty / _FILL, costs.transfer_fee / _FILL, costs.regulatory / _FILL)
     return (
-        *(1, int(lots.first), int(lots.step), cap, rules.t_plus(symbol, day), int(least.commission * 100)),
+        *(1, unit, int(lots.first), int(lots.step), cap, rules.t_plus(symbol, day)),
+        int(least.commission * 100),
         *(int(part * RATE) for part in (commission, by_share, *parts, probe.regulatory / _SHARES * 100)),
         *(int(most.regulatory * 100), int(costs.slippage / _FILL * RATE)),
-        *_band(rules, symbol, day),
+        *_band(rules, symbol, day, unit),
     )
 
 
-def _band(rules: Rulebook, symbol: str, day: dt.date) -> tuple[int, int, int, int, int, int]:
+def _band(rules: Rulebook, symbol: str, day: dt.date, unit: int) -> tuple[int, int, int, int, int, int]:
     """The band and ticks of TERM for a symbol without a special status."""
     tick, fine = rules.tick(symbol, day, _CLOSE), rules.tick(symbol, day, _BELOW_ONE)
-    units = int(tick * _UNITS), int(fine * _UNITS)
+    ticks = int(tick * unit), int(fine * unit)
     band, smallest = rules.limits(symbol, day, _CLOSE), rules.limits(symbol, day, tick)
     if band is None or smallest is None:
-        return 0, 0, 0, *units, 0
+        return 0, 0, 0, *ticks, 0
     up, down = (int(limit / _CLOSE * SHARE) for limit in band)
     # Ten percent of one tick round to 0, unless limits are at least one tick away.
-    return 1, up, down, *units, int(smallest[0] > tick)
+    return 1, up, down, *ticks, int(smallest[0] > tick)
 
 
 REASONS = {"buy": "signal 1", "sell": "signal -1"}
@@ -135,18 +135,20 @@ REASONS = {"buy": "signal 1", "sell": "signal -1"}
 CHARGES = ("commission", "duty", "transfer", "regulatory", "slippage")
 
 
-def fill_texts(orders: Table, symbols: Sequence[str]) -> list[str]:
+def fill_texts(orders: Table, symbols: Sequence[str], unit: int) -> list[str]:
     """The body of each fill of the signal, an empty text for another order."""
     plain = (orders["filled"] * (orders["kind"] == SIGNAL)).tolist()
     names = ("sells", "column", "sequence", "quantity", "price", "t_plus", "notional", *CHARGES)
     cells = zip(*(orders[name].tolist() for name in names), strict=True)
     return [
-        _fill_text(symbols, *row) if is_filled else "" for is_filled, row in zip(plain, cells, strict=True)
+        _fill_text(symbols, unit, *row) if is_filled else ""
+        for is_filled, row in zip(plain, cells, strict=True)
     ]
 
 
 def _fill_text(  # noqa: PLR0917 - the columns of a fill
     symbols: Sequence[str],
+    unit: int,
     sells: int,
     column: int,
     sequence: int,
@@ -158,15 +160,15 @@ def _fill_text(  # noqa: PLR0917 - the columns of a fill
     side = "sell" if sells else "buy"
     order = plain_order(sequence, symbols[column], side, quantity, REASONS[side])
     notional, *charges = (f"{each // 100}.{each % 100:02}" for each in cents)
-    whole, rest = divmod(price, _UNITS)
-    shown = f"{whole}.{rest:04}".rstrip("0") if rest else str(whole)
+    whole, rest = divmod(price, unit)
+    shown = f"{whole}.{unit + rest}".replace(".1", ".", 1).rstrip("0") if rest else str(whole)
     return fill_body(order, side, quantity, shown, notional, charges, t_plus)
 
 
-def mark_texts(marks: Table, day_ends: Ints, symbols: Sequence[str]) -> list[str]:
+def mark_texts(marks: Table, day_ends: Ints, symbols: Sequence[str], unit: int) -> list[str]:
     """The body of each day's marks, which are from ``day_ends[t]`` to ``day_ends[t + 1]``."""
     names = [symbols[column] for column in marks["column"].tolist()]
-    prices, carried = (marks["price"] / _UNITS).tolist(), marks["carried"].tolist()
+    prices, carried = (marks["price"] / unit).tolist(), marks["carried"].tolist()
     return [
         marks_body(
             dict(zip(names[begin:end], prices[begin:end], strict=True)),

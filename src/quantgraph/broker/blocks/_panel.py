@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from quantgraph.state import DataState
 STATUS_FIELDS = ("is_st", "listing_day", "delisting_day")
 _QUOTED = ("open", "high", "low", "close", "vol", "pre_close", "up_limit", "down_limit", *STATUS_FIELDS)
 _MOST_SYMBOLS = 20_000
+UNITS, LARGEST_PRICE = (10**4, 10**8), 10**6
+"""How many units the currency has, and the largest price in it."""
 _FEW = 0.01
 """Share of finer prices from which on a run's are such, and not those of single sessions."""
 
@@ -95,6 +98,21 @@ class BlockTask:
         found = sessions[:count]
         return cls(market=market, sessions=found, first=first, axes=axes, rule=rule, exits=exits)
 
+    @cached_property
+    def unit(self) -> int:
+        """How many units of the prices the currency has."""
+        return unit_of(self.market.store, self.market.data_ref)
+
+    def units(self, price: Decimal) -> int:
+        """A price in units; it must be a multiple of one, and at most a million."""
+        if price * self.unit % 1 or price > LARGEST_PRICE:
+            raise FallbackRequired
+        return int(price * self.unit)
+
+    def price(self, units: int) -> Decimal:
+        """Units as a price."""
+        return Decimal(int(units)) / self.unit
+
     @property
     def end(self) -> int:
         """Row after the last session."""
@@ -120,13 +138,13 @@ def refused_until(market: Market, session: pd.Timestamp) -> tuple[Note, pd.Times
         return lasting, pd.Timestamp.max
     axes = axes_of(store, data_ref)
     days = axes.sessions[axes.sessions >= session.asm8]
-    era, terms = terms_of(rules, kinds_of(axes.symbols, rules)[1], days)
+    era, terms = terms_of(rules, kinds_of(axes.symbols, rules)[1], days, UNITS[0])
     known: Flags = np.all(terms["known"], axis=1)[era]
     if not known[0]:
         later = pd.Timestamp(days[known.argmax()]) if known.any() else pd.Timestamp.max
         return Note(zh="那时的费用或手数规则", en="fees or lots of that time"), later
-    if _share_of_finer(store, data_ref) > _FEW:
-        return Note(zh="价格超过四位小数", en="prices finer than four decimals"), pd.Timestamp.max
+    if _share_of_finer(store, data_ref, UNITS[1]) > _FEW:
+        return Note(zh="价格超过八位小数", en="prices finer than eight decimals"), pd.Timestamp.max
     return Note(zh="个别交易日", en="single sessions"), None
 
 
@@ -145,11 +163,16 @@ def _of_the_run(market: Market) -> Note | None:
 
 
 @per_commit
-def _share_of_finer(store: DataState, data_ref: str) -> float:
-    """The share of closes that are no multiple of 1e-4."""
+def unit_of(store: DataState, data_ref: str) -> int:
+    """1e4, or 1e8 where a hundredth of the prices is no multiple of 1e-4."""
+    return UNITS[_share_of_finer(store, data_ref, UNITS[0]) > _FEW]
+
+
+def _share_of_finer(store: DataState, data_ref: str, unit: int) -> float:
+    """The share of closes that are no multiple of a unit."""
     values = cells_of(store, data_ref, "ohlcv", "close")
     known = values[~np.isnan(values)]
-    return float((np.rint(known * 1e4) / 1e4 != known).mean()) if known.size else 0.0
+    return float((np.rint(known * unit) / unit != known).mean()) if known.size else 0.0
 
 
 def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, CellIndex]:
@@ -253,8 +276,8 @@ def _places(keys: Any, wanted: Any) -> Ints:
 
 
 _LARGEST_PART = 1 << 60
-_LARGEST_LEVEL = 10**8
-"""Largest part of a fraction of a price: their product with a price and a tick fits 64 bits."""
+_LARGEST_LEVEL = 10**12
+"""Largest part of a fraction of a price, in units: their product with a price and a tick fits 64 bits."""
 
 
 def market_of(task: BlockTask) -> MarketArrays:
@@ -275,12 +298,13 @@ def market_of(task: BlockTask) -> MarketArrays:
         stop |= unclear
     signal = _decisions(task, shown, entries)
     kind, examples = kinds_of(task.axes.symbols, task.market.rules)
-    era, terms = terms_of(task.market.rules, examples, task.days)
+    era, terms = terms_of(task.market.rules, examples, task.days, task.unit)
     if task.market.rules.market == "cn" and any(name in fields for name in STATUS_FIELDS):
         terms["band"] = -1
     events, events_from = _events(task)
     ex, ex_from = _ex_dates(task)
     return MarketArrays(
+        unit=task.unit,
         open=panel("open"),
         mark=panel(task.market.mark_at),
         close=panel("close"),
@@ -382,7 +406,7 @@ def _exits_of(task: BlockTask) -> dict[str, Any]:
     changes = plan.changes if plan else {}
     for name, word in (("loss", "stop_loss"), ("trail", "trailing_stop"), ("gain", "take_profit")):
         part = 1 + Fraction(changes[word]) if word in changes else Fraction(-1)
-        if max(part.numerator, part.denominator) > _LARGEST_LEVEL:
+        if max(part.numerator, part.denominator) > _LARGEST_LEVEL // task.unit:
             raise FallbackRequired
         found |= {name: part.numerator, f"{name}_of": part.denominator}
     return found
