@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Market, RunContext, SessionResult, TradePlan, plan_words, simulate
+from quantgraph.broker import Account, Market, RunContext, TradePlan, plan_words, simulate
+from quantgraph.broker.accounts import Block
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import advance, days_without_entries, run_sessions
 from quantgraph.errors import BadOption, BadWindow
@@ -181,7 +182,7 @@ def test_a_run_that_stopped_between_a_sale_and_the_end_of_its_cooldown_goes_on(t
         {"entry_row": "last"},
     ],
 )
-def test_they_are_traded_order_by_order_survive_json_and_have_words(values):
+def test_they_survive_json_have_words_and_all_but_a_cooldown_are_traded_in_blocks(values):
     plan = TradePlan(**values)
     assert TradePlan.of(json.loads(json.dumps(plan.to_json()))) == plan
     assert plan.to_json() == values
@@ -189,11 +190,10 @@ def test_they_are_traded_order_by_order_survive_json_and_have_words(values):
     for language in ("zh", "en"):
         (words,) = plan_words(values, language)
         assert next(iter(values)) not in words
-    assert TradePlan().in_arrays
-    assert not plan.in_arrays
+    assert plan.in_arrays == ("cooldown" not in values)
     run, account = RunContext(plan=plan), Account.opening(10_000)
     parts = list(advance(market_of({"03-25": 1}), DAYS[:3], SignalRule(), account=account, run=run))
-    assert [type(each) for each in parts] == [SessionResult] * 3
+    assert any(isinstance(each, Block) for each in parts) == plan.in_arrays
 
 
 def test_days_without_purchases_are_sorted_and_in_words():

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from load_script import load_script
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Order, Session, TradePlan, simulate
+from quantgraph.broker import Account, Order, RunContext, Session, TradePlan, simulate
 from quantgraph.broker.accounts import Block
 from quantgraph.broker.accounts._quotes import Quote
 from quantgraph.broker.accounts._results import DayLines
@@ -117,6 +117,11 @@ options = st.fixed_dictionaries(
         "max_holding": st.integers(1, 5),
         "reentry": st.just("any"),
         "trade_on": st.sampled_from(["week_start", 2]),
+        "exit_on": st.just("every"),
+        "entry_row": st.just("last"),
+        "no_entry_on": st.just({"weekdays": [1, 3], "sessions": [2]}),
+        "min_holding": st.integers(1, 4),
+        "rank": st.sampled_from(["ohlcv.close", "-ohlcv.open", "ohlcv.vol"]),
         "accumulate": st.sampled_from(
             [{"amount": 2000, "on": "schedule"}, {"percent": 0.1, "on": "rise", "by": 0.01, "times": 1}]
         ),
@@ -124,6 +129,7 @@ options = st.fixed_dictionaries(
             [
                 *({"percent": share} for share in (0.05, 0.3, 0.77)),
                 *({"cash": cash} for cash in ("1.01", "3000.00", "25000")),
+                *({"shares": shares} for shares in (1, 250, 3000)),
             ]
         ),
     },
@@ -343,14 +349,16 @@ def test_blocks_write_the_lines_that_session_by_session_writes(kind, case, lengt
     sessions, market = case.world.sessions, case.market()
     account = Account.opening(case.cash)
     plain, blocks = [], []
-    for result in simulate(market, sessions, case.decider(kind), account=account):
+    plan = case.plan(kind) or TradePlan()
+    for result in simulate(market, sessions, case.decider(kind), account=account, plan=plan):
         plain.append(day_lines(account, result))
         account = result.account
     end, account = account, Account.opening(case.cash)
     with patch.multiple(
         sys.modules["quantgraph.broker.session._simulate"], BLOCK_SESSIONS=length, BLOCK_CELLS=0
     ):
-        for done in advance(market, sessions, case.decider(kind), account=account):
+        run = RunContext(plan=plan, start=sessions[0])
+        for done in advance(market, sessions, case.decider(kind), account=account, run=run):
             blocks += done.days if isinstance(done, Block) else [day_lines(account, done)]
             account = done.account
     assert [_plain(day) for day in blocks] == [_plain(day) for day in plain]

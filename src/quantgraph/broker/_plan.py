@@ -277,11 +277,8 @@ class TradePlan(_PlanPart):
     @property
     def in_arrays(self) -> bool:
         """Whether array code carries it out."""
-        kind = next(iter(self.size)) if isinstance(self.size, Mapping) else self.size
-        plain = self.rebalance is None and self.accumulate is None and self.rank is None
-        timed = self.exit_on != "trade_on" or self.no_entry_on or self.cooldown or self.min_holding
-        timed = timed or self.entry_row == "last"
-        return plain and kind not in {"equal_weight", "shares"} and not self.ranges and not timed
+        resized = self.rebalance is not None or self.accumulate is not None
+        return not (resized or self.ranges or self.cooldown or self.size == "equal_weight")
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Market
+from quantgraph.broker import Account, Market, TradePlan
 from quantgraph.broker.accounts import Block
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import _simulate, advance, run_sessions
@@ -33,7 +33,7 @@ def tried(monkeypatch):
     return tries
 
 
-def trade(prices, rules, ledger):
+def trade(prices, rules, ledger, **plan):
     """A run of a crossover by every path, and again order by order: the journals."""
     signal = (prices > prices.rolling(5).mean()).astype(float).diff()
     store = DataState()
@@ -42,7 +42,8 @@ def trade(prices, rules, ledger):
     journals = []
     for name, least in (("blocks", 0), ("orders", 10**9)):
         market = Market(store=store, data_ref=ref, rules=rules, blocks_from=least)
-        run_sessions(market, list(prices.index), SignalRule(), cash=200_000, ledger=ledger, run_id=name)
+        options = {"cash": 200_000, "ledger": ledger, "run_id": name, "plan": TradePlan(**plan)}
+        run_sessions(market, list(prices.index), SignalRule(), **options)
         journals.append([*ledger.results(name)])
     return journals
 
@@ -75,6 +76,26 @@ def test_us_shares_are_traded_in_blocks_with_what_regulators_take(rules, by, tri
         blocks, orders = trade((walk(days, ["AAA", "BBB"]) / by).round(4), rules, ledger)
     assert blocks == orders
     assert sum(fill.regulatory for day in blocks for fill in day.fills) > 1
+    assert not any(refused for _, refused in tried)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"rank": "ohlcv.close", "max_positions": 2},
+        {"rank": "-ohlcv.open", "max_positions": 1, "size": {"shares": 300}},
+        {"trade_on": "week_start", "exit_on": "every", "entry_row": "last"},
+        {"no_entry_on": {"weekdays": [1, 5]}, "min_holding": 6},
+    ],
+    ids=str,
+)
+def test_words_of_a_plan_are_traded_in_blocks(plan, tried, tmp_path):
+    days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
+    prices = walk(days, ["600000.SH", "600036.SH", "601318.SH", "600519.SH"])
+    with Ledger(tmp_path / "l.db") as ledger:
+        blocks, orders = trade(prices, Rulebook.mainland(), ledger, **plan)
+    assert blocks == orders
+    assert sum(len(day.fills) for day in blocks) > 30
     assert not any(refused for _, refused in tried)
 
 

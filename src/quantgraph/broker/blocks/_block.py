@@ -211,6 +211,9 @@ class BlockRun:
         zeros = np.zeros((5, symbols), np.int64)
         quantity, opinion, cost, candidates, tickets = zeros
         quantity[columns], cost[columns] = shares, paid
+        entered = np.full(symbols, -1, np.int64)
+        days = np.array([position.entered.asm8 for position in positions.values()], "datetime64[us]")
+        entered[columns] = np.searchsorted(task.axes.sessions, days) - task.first
         places = np.zeros((2, symbols), np.int64)
         places[0, :held] = columns
         if self.rule.trades and held:
@@ -223,7 +226,7 @@ class BlockRun:
             opinion=opinion,
             carried=np.full(symbols, -1, np.int64),
             past=np.full(symbols, -2, np.int64),
-            entered=np.full(symbols, -1, np.int64),
+            entered=entered,
             cost=cost,
             held=places[0],
             candidates=candidates,
@@ -236,7 +239,7 @@ class BlockRun:
         values, where = signal_of(self.task)
         entered = [position.entered.asm8 for position in self.before.positions.values()]
         rows, end = self.task.axes.sessions[where.rows >= 0], self.task.first
-        if self.task.rule.plan.trade_on != "every":
+        if "every" not in {self.task.rule.plan.trade_on, self.task.rule.plan.exit_on}:
             places = np.flatnonzero(decided_of(self.task)[:end])
             if not len(places):
                 raise FallbackRequired

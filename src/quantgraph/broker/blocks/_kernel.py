@@ -100,8 +100,9 @@ class MarketArrays(NamedTuple):
     """S sessions of N symbols. Panels have S + 1 rows, the first for the session before; NaN without data.
 
     ``unit`` is how many of the prices' units the currency has, ``before`` is ``pre_close``, ``signal`` what
-    the session decides by, ``shown`` the signal's row; ``rank`` is the place of each symbol in ascending
-    order.
+    the session buys by, ``said`` what it sells by, as of session ``until``, ``shown`` the signal's row;
+    ``order`` are values by which entries are taken, the lowest first, ``rank`` is the place of each symbol in
+    ascending order.
     """
 
     unit: int
@@ -113,7 +114,10 @@ class MarketArrays(NamedTuple):
     before: Floats
     volume: Floats
     signal: Floats
+    said: Floats
+    until: Ints
     shown: Floats
+    order: Floats
     high: Floats
     low: Floats
     past: Floats
@@ -138,6 +142,7 @@ class RuleArrays(NamedTuple):
     trades: bool
     max_positions: int
     ticket: int
+    shares: int
     invested: int
     invested_of: int
     share: Ints
@@ -152,6 +157,8 @@ class RuleArrays(NamedTuple):
     gain_of: int
     longest: int
     waits: bool
+    least: int
+    ordered: bool
 
 
 class AccountArrays(NamedTuple):
@@ -236,9 +243,9 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
     cash, begun, count = purse.cash, purse.orders, _opinions(t, market, rule, state)
     if rule.follows and not _due(t, market, rule, state):
         return False
-    sold = _sells(t, begun, False, market, state, log)
+    sold = _sells(t, begun, False, market, rule, state, log)
     numbered = purse.orders - begun
-    due = _sells(t, begun, True, market, state, log) if rule.follows and sold >= 0 else 0
+    due = _sells(t, begun, True, market, rule, state, log) if rule.follows and sold >= 0 else 0
     if sold < 0 or due < 0:
         return False
     count = min(count, max(0, rule.max_positions - purse.held))
@@ -253,21 +260,34 @@ def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArra
     """Store the row's opinions of holdings, and list the entries by symbol: 1 of B and A is A, B."""
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
     quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
-    exits, waits, shown = state.exits, rule.waits, market.shown[t]
+    exits, waits, shown, said = state.exits, rule.waits, market.shown[t], market.said[t]
+    order, most = market.order[t], min(len(found), rule.max_positions)
     for column in range(len(row)):
         if waits and exits[column].silent and shown[column] != 1:
             exits[column].silent = 0
-        if abs(row[column]) == 1:
-            if quantity[column] > 0:
-                opinion[column] = int(row[column])
-            elif row[column] == 1 and enters and share[column] >= 0 and not (waits and exits[column].silent):
-                place = count
-                while place > 0 and rank[found[place - 1]] > rank[column]:
+        if quantity[column] > 0:
+            if abs(said[column]) == 1:
+                opinion[column] = int(said[column])
+        elif row[column] == 1 and enters and share[column] >= 0 and not (waits and exits[column].silent):
+            place, count = count, min(count + 1, most)
+            while place > 0 and _comes_after(found[place - 1], column, order, rank, rule.ordered):
+                if place < most:
                     found[place] = found[place - 1]
-                    place -= 1
+                place -= 1
+            if place < most:
                 found[place] = column
-                count += 1
     return count
+
+
+@compiled
+def _comes_after(one: int, other: int, order: Floats, rank: Ints, ordered: bool) -> bool:
+    """Whether a symbol comes after another: by its value, those without one last, equal ones by symbol."""
+    left, right = order[one], order[other]
+    if ordered and np.isnan(left) != np.isnan(right):
+        return bool(np.isnan(left))
+    if ordered and not np.isnan(left) and left != right:
+        return bool(left > right)
+    return bool(rank[one] > rank[other])
 
 
 @compiled
@@ -335,9 +355,15 @@ def _tick(price: int, of: int, term: Any) -> int:
 
 @compiled
 def _sells(  # noqa: PLR0917
-    t: int, begun: int, due: bool, market: MarketArrays, state: AccountArrays, log: BlockLog
+    t: int,
+    begun: int,
+    due: bool,
+    market: MarketArrays,
+    rule: RuleArrays,
+    state: AccountArrays,
+    log: BlockLog,
 ) -> int:
-    """Sell holdings with opinion -1, or the others whose exit is due.
+    """Sell holdings with opinion -1 that were held long enough, or the others whose exit is due.
 
     Returns what was sold, at the open in units, or -1 to stop.
     """
@@ -345,7 +371,8 @@ def _sells(  # noqa: PLR0917
     quantity, opinion, exits, kept, value = state.quantity, state.opinion, state.exits, 0, 0
     for place in range(purse.held):
         column = held[place]
-        if opinion[column] == -1 if not due else opinion[column] != -1 and exits[column].number > 0:
+        by_signal = opinion[column] == -1 and market.until[t] - state.entered[column] >= rule.least
+        if by_signal if not due else not by_signal and exits[column].number > 0:
             price = _opening(opens[column], volume[column], market.unit)
             number = exits[column].number if due else purse.orders - begun + 1
             sold = _sell(t, column, number, price, opens[column], -1, market, state, log)
@@ -492,7 +519,8 @@ def _buys(  # noqa: PLR0917
     worth = _worth(t, worth, market, rule, state)
     if worth < 0:
         return False
-    _tickets(count, worth // (market.unit // 100), rule, state)
+    if not _tickets(t, count, worth // (market.unit // 100), market, rule, state):
+        return False
     found, tickets, bought = state.candidates, state.tickets, 0
     for place in range(count):
         column = found[place]
@@ -503,7 +531,7 @@ def _buys(  # noqa: PLR0917
             continue
         if sized_at < 0 or kinds[column] < 0 or not term.known:
             return False
-        shares = min(_largest_buy(sized_at, tickets[place], term), term.cap)
+        shares = min(_largest_buy(sized_at, tickets[place], term), term.cap, _in_lots(rule.shares, term))
         if shares == 0:
             continue
         order = orders[purse.orders]
@@ -523,7 +551,7 @@ def _buys(  # noqa: PLR0917
             entry = state.exits[column]
             entry.basis = entry.peak = price
             entry.since, entry.waiting, entry.number, entry.exited, entry.silent = t, 0, 0, -1, 0
-            found[bought] = column
+            _insert(column, bought, market.rank, found)
             bought += 1
     _merge(bought, purse.held, market.rank, state.held, found)
     purse.held += bought
@@ -543,6 +571,16 @@ def _fill(order: Any, price: int, least: int, term: Any) -> int:
     order.commission, order.duty, order.transfer, order.slippage = commission, duty, transfer, slippage
     order.regulatory = regulatory
     return int(notional if order.sells else -notional) - commission - duty - transfer - regulatory - slippage
+
+
+@compiled
+def _insert(column: int, count: int, rank: Ints, found: Ints) -> None:
+    """Insert what was bought into the purchases before it, by symbol: 4 into 2, 7 is 2, 4, 7."""
+    place = count
+    while place > 0 and rank[found[place - 1]] > rank[column]:
+        found[place] = found[place - 1]
+        place -= 1
+    found[place] = column
 
 
 @compiled
@@ -577,20 +615,49 @@ def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: Ac
 
 
 @compiled
-def _tickets(count: int, worth: int, rule: RuleArrays, state: AccountArrays) -> None:
-    purse, wished = state.purse[0], 0  # a tenth of 1,000,000 is 100,000
+def _price_shares(t: int, count: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
+    """What so many shares of each candidate cost: 500 at 10.01 are 501000 with 500 of commission; or stop."""
+    opens, volume, terms = market.open[t + 1], market.volume[t + 1], market.terms[market.era[t]]
+    for place in range(count):
+        column = state.candidates[place]
+        term = terms[max(0, market.kind[column])]
+        price = _opening(opens[column], volume[column], market.unit) or _last_close(t, column, market, state)
+        shares = _in_lots(rule.shares, term) if term.known else 0
+        if price < 0 or not shares or price * shares % (market.unit // 100):
+            return False
+        state.tickets[place] = _paid(price, shares, term)
+    return True
+
+
+@compiled
+def _in_lots(shares: int, term: Any) -> int:
+    """The part of shares that one order may have: 500 of 550, 0 of 50 in lots of 100."""
+    found = shares // term.step * term.step
+    return int(found if found >= term.first else 0)
+
+
+@compiled
+def _tickets(  # noqa: PLR0917
+    t: int, count: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
+) -> bool:
+    """Give each candidate its cash, less of all if they are too many; a tenth of 1,000,000 is 100,000."""
+    purse, wished, counted = state.purse[0], 0, rule.shares < LARGEST
+    if counted and not _price_shares(t, count, market, rule, state):
+        return False
     investable = _floor(worth, rule.invested, rule.invested_of)
     for place in range(count):
         column = state.candidates[place]
-        ticket = rule.ticket
-        if ticket < 0:
-            ticket = _floor(investable, rule.share[column], rule.share_of[column])
-        state.tickets[place] = ticket
+        if not counted:
+            ticket = rule.ticket
+            if ticket < 0:
+                ticket = _floor(investable, rule.share[column], rule.share_of[column])
+            state.tickets[place] = ticket
         wished += state.tickets[place]
     free = max(0, purse.cash - (worth - investable))
     if wished > free:
         for place in range(count):
             state.tickets[place] = _floor(state.tickets[place], free, wished)
+    return True
 
 
 @compiled

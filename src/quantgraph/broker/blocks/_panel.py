@@ -17,7 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph._util.texts import Note
-from quantgraph.broker._schedule import last_of_each, trade_days
+from quantgraph.broker._schedule import days_without_entries, last_of_each, trade_days
 from quantgraph.broker.accounts._account import action_book
 from quantgraph.broker.accounts._orders import BlockRule
 from quantgraph.broker.accounts._quotes import per_commit
@@ -25,6 +25,7 @@ from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, Marke
 from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
 from quantgraph.broker.session._exits import ExitBook
 from quantgraph.broker.session._session import Market
+from quantgraph.market import known_from
 from quantgraph.market.actions import CorporateAction
 from quantgraph.market.rules import halt_days
 from quantgraph.state import DataState
@@ -296,7 +297,7 @@ def market_of(task: BlockTask) -> MarketArrays:
         shown = panel_of(cells, where, task.first, task.end)
         entries, unclear = _entries(task, cells, where, index)
         stop |= unclear
-    signal = _decisions(task, shown, entries)
+    decided, plan = _decisions(task, shown, entries), task.rule.plan
     kind, examples = kinds_of(task.axes.symbols, task.market.rules)
     era, terms = terms_of(task.market.rules, examples, task.days, task.unit)
     if task.market.rules.market == "cn" and any(name in fields for name in STATUS_FIELDS):
@@ -312,8 +313,11 @@ def market_of(task: BlockTask) -> MarketArrays:
         lower=panel("down_limit"),
         before=panel("pre_close"),
         volume=panel("vol"),
-        signal=signal,
+        signal=shown if plan.entry_row == "last" else decided,
+        said=shown if plan.exit_on == "every" else decided,
+        until=_until(task),
         shown=shown,
+        order=_order(task, nothing),
         high=panel("high"),
         low=panel("low"),
         past=past,
@@ -338,16 +342,19 @@ def decided_of(task: BlockTask) -> Flags:
     _, where = signal_of(task)
     rows = task.axes.sessions[where.rows >= 0]
     days, when = task.axes.sessions[: task.end], task.rule.plan.trade_on
-    found: Flags = trade_days(days, when, rows, started=task.rule.started)
+    market = task.market.rules.market
+    found: Flags = trade_days(days, when, rows, started=task.rule.started, market=market)
     return found
 
 
 def _decisions(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
     """What each session decides by: on sessions of ``trade_on`` the last 1 and -1 since the one before.
 
-    Sets ``entries`` to False on other sessions.
+    Sets ``entries`` to False on other sessions, and on days without entries.
     """
-    if not task.rule.trades or task.rule.plan.trade_on == "every":
+    plan, market = task.rule.plan, task.market.rules.market
+    entries[days_without_entries(task.days, plan.no_entry_on, market=market)] = False
+    if not task.rule.trades or plan.trade_on == "every":
         return shown
     cells, where = signal_of(task)
     if where.extra.size:
@@ -361,6 +368,33 @@ def _decisions(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
         if place >= task.first and len(rows):
             decided[place - task.first, known] = last_of_each(rows)
     return decided
+
+
+def _until(task: BlockTask) -> Ints:
+    """The session up to which each one's opinions are: itself, or the last of ``trade_on``."""
+    days, plan = np.arange(len(task.sessions)), task.rule.plan
+    if not task.rule.trades or "every" in {plan.trade_on, plan.exit_on}:
+        return days
+    places = np.flatnonzero(decided_of(task)) - task.first
+    found: Ints = np.concatenate([[-_LARGEST_PART], places])[np.searchsorted(places, days, side="right")]
+    return found
+
+
+def _order(task: BlockTask, nothing: Floats) -> Floats:
+    """By session the values of the plan's ``rank`` that are known at its open, the lowest first."""
+    rank = task.rule.plan.rank
+    if rank is None:
+        return nothing
+    panel, _, name = rank.removeprefix("-").partition(".")
+    store, data_ref = task.market.store, task.market.data_ref
+    if panel not in {"ohlcv", "indicators"} or name not in store.snapshot(data_ref)[panel]:
+        raise FallbackRequired
+    values, index = field_of(task, panel, name)
+    first = int(known_from(panel, name) in {"pre_open", "open"})  # a row of today, or of the session before
+    if not index.same:
+        raise FallbackRequired
+    sign = 1 if rank.startswith("-") else -1
+    return sign * panel_of(values, index, task.first, task.end)[first : first + len(task.sessions)]
 
 
 def rule_of(task: BlockTask) -> RuleArrays:
@@ -377,15 +411,17 @@ def rule_of(task: BlockTask) -> RuleArrays:
     else:
         share[:], share_of[:] = _parts(value) if kind == "percent" else (0, 1)
     ticket = int(value * 100) if kind == "cash" else -1
+    shares = int(value) if kind == "shares" else LARGEST
     reserve = Fraction(plan.cash_reserve or 0)
-    needs_worth = ticket < 0 or reserve > 0 or task.market.mark_at != "close"
+    needs_worth = kind not in {"cash", "shares"} or reserve > 0 or task.market.mark_at != "close"
     invested, invested_of = _parts(1 - reserve)
-    if ticket > LARGEST:
+    if max(ticket, shares) > LARGEST or (kind == "shares" and value % 1):
         raise FallbackRequired
     return RuleArrays(
         trades=task.rule.trades,
         max_positions=plan.slots(traded),
         ticket=ticket,
+        shares=shares,
         invested=invested,
         invested_of=invested_of,
         share=share,
@@ -402,6 +438,8 @@ def _exits_of(task: BlockTask) -> dict[str, Any]:
         "follows": plan is not None,
         "longest": -1 if plan is None or plan.max_holding is None else plan.max_holding,
         "waits": plan is not None and plan.reentry == "new_signal",
+        "least": task.rule.plan.min_holding or 0,
+        "ordered": task.rule.plan.rank is not None,
     }
     changes = plan.changes if plan else {}
     for name, word in (("loss", "stop_loss"), ("trail", "trailing_stop"), ("gain", "take_profit")):
