@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 TOOLS = {
     "bare": "peers.bare:bare",
     "account": "market:account",
+    "us": "market:us",
+    "floats": "market:floats",
     "ours": "market:ours",
     "graph": "market:graph",
     "decimals": "peers.decimals:decimals",
@@ -44,20 +46,40 @@ LARGEST = {"decimals": "m", "backtrader": "s"}
 """Beyond it a tool is left out: it would take minutes, or hours."""
 
 
-def market_of(panel: Panel) -> Market:
-    """The panel in a data state, under the mainland's rules."""
+def market_of(panel: Panel, *, us: bool = False, by: float | None = None) -> Market:
+    """The panel in a data state: under the mainland's rules, or of US shares; ``by`` makes eight decimals."""
     from peers.panel import PRICES
 
     from quantgraph import DataState, Rulebook
     from quantgraph.broker import Market
 
-    store = DataState()
-    store.update("ohlcv", {name: panel.frame(getattr(panel, name)) for name in PRICES})
-    ref = store.update("signal", {"cross": panel.frame(panel.signal.astype(float))})
-    return Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
+    prices = {name: panel.frame(getattr(panel, name)) for name in (PRICES[:2] if us else PRICES)}
+    frames = {**prices, "cross": panel.frame(panel.signal.astype(float))}
+    if us:
+        letters = [
+            [chr(65 + place // 26**power % 26) for power in (2, 1, 0)] for place in range(len(panel.symbols))
+        ]
+        frames = {name: frame.set_axis(map("".join, letters), axis=1) for name, frame in frames.items()}
+    if by is not None:
+        frames |= {name: (frames[name] * by).round(8) for name in prices}
+    store, signal = DataState(), frames.pop("cross")
+    store.update("ohlcv", frames)
+    ref = store.update("signal", {"cross": signal})
+    rules = Rulebook.us() if us else Rulebook.mainland()
+    return Market(store=store, data_ref=ref, rules=rules, blocks_from=0)
 
 
-def account(panel: Panel) -> Figures:
+def us(panel: Panel) -> Figures:
+    """The account's arithmetic over US shares at the same prices."""
+    return account(panel, us=True)
+
+
+def floats(panel: Panel) -> Figures:
+    """The account's arithmetic in prices of eight decimals, as adjusted ones are."""
+    return account(panel, by=1.0173461)
+
+
+def account(panel: Panel, **kind: Any) -> Figures:
     """Our account's arithmetic with its preparation: every fill and value, no journal."""
     from peers.measure import measure
     from peers.rule import cash_of, plan_of
@@ -66,7 +88,7 @@ def account(panel: Panel) -> Figures:
     from quantgraph.broker import Account, RunContext
     from quantgraph.broker.session import advance
 
-    market, days = market_of(panel), list(panel.index)
+    market, days = market_of(panel, **kind), list(panel.index)
 
     def once() -> tuple[int, float]:
         account = Account.opening(cash_of(panel))

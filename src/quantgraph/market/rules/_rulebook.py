@@ -291,7 +291,8 @@ class Rulebook:
         UnknownSymbol
             As for :meth:`board`.
         """
-        return self.board(symbol), exchange_of(symbol), self._kind(symbol) or ""
+        exchange = "" if self.market == "us" else exchange_of(symbol)
+        return self.board(symbol), exchange, self._kind(symbol) or ""
 
     def lots(self, symbol: str, day: _Day) -> Lots:
         """The smallest buy and the step above it."""
