@@ -275,10 +275,10 @@ class TradePlan(_PlanPart):
         return self.exits or self.accumulate is not None or self.cooldown is not None
 
     @property
-    def in_arrays(self) -> bool:
-        """Whether array code carries it out."""
-        resized = self.rebalance is not None or self.accumulate is not None
-        return not (resized or self.ranges or self.cooldown or self.size == "equal_weight")
+    def beyond_arrays(self) -> tuple[str, ...]:
+        """Its words that array code does not carry out."""
+        words = [name for name in ("rebalance", "accumulate", "cooldown") if getattr(self, name) is not None]
+        return (*words, *self.ranges, *(["size"] if self.size == "equal_weight" else []))
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.agents import SignalRule
-from quantgraph.broker import Account, Market, TradePlan
+from quantgraph.broker import Account, Market, RunContext, TradePlan
 from quantgraph.broker.accounts import Block
 from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import _simulate, advance, run_sessions
@@ -97,6 +97,18 @@ def test_words_of_a_plan_are_traded_in_blocks(plan, tried, tmp_path):
     assert blocks == orders
     assert sum(len(day.fills) for day in blocks) > 30
     assert not any(refused for _, refused in tried)
+
+
+def test_a_word_that_array_code_does_not_carry_out_is_named():
+    prices = walk(pd.bdate_range("2023-01-02", periods=30, name="trade_date"), ["600000.SH", "600036.SH"])
+    run = RunContext(plan=TradePlan(cooldown=2, stop_loss={"atr": 2}))
+    assert run.plan.beyond_arrays == ("cooldown", "stop_loss")
+    store = DataState()
+    ref = store.update("ohlcv", dict.fromkeys(("open", "high", "low", "close"), prices))
+    ref = store.update("signal", {"s": prices * 0 + 1}, base=ref)
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
+    [*advance(market, list(prices.index), SignalRule(), account=Account.opening(200_000), run=run)]
+    assert run.kept["refused"].why.en == "cooldown, stop_loss of the plan"
 
 
 def test_before_the_transfer_fee_of_2015_it_is_not_asked_again(tried, tmp_path):

@@ -133,9 +133,10 @@ class ExitBook:
         return {day: place for place, day in enumerate(index)}
 
     @property
-    def in_arrays(self) -> bool:
-        """Whether array code carries out what each position is followed by."""
-        return self.plan.in_arrays and all(held.rule == self.rule for held in self.followed.values())
+    def beyond_arrays(self) -> tuple[str, ...]:
+        """The words of the plan, and of a decider's own rules, that array code does not carry out."""
+        own = all(held.rule == self.rule for held in self.followed.values())
+        return self.plan.beyond_arrays if own else ("exits",)
 
     def continues(self, data_ref: str, last: pd.Timestamp | None) -> bool:
         """Whether it goes on with a run on a commit after its last session."""
