@@ -182,7 +182,7 @@ def test_a_run_that_stopped_between_a_sale_and_the_end_of_its_cooldown_goes_on(t
         {"entry_row": "last"},
     ],
 )
-def test_they_survive_json_have_words_and_all_but_a_cooldown_are_traded_in_blocks(values):
+def test_they_survive_json_have_words_and_are_traded_in_blocks(values):
     plan = TradePlan(**values)
     assert TradePlan.of(json.loads(json.dumps(plan.to_json()))) == plan
     assert plan.to_json() == values
@@ -190,10 +190,10 @@ def test_they_survive_json_have_words_and_all_but_a_cooldown_are_traded_in_block
     for language in ("zh", "en"):
         (words,) = plan_words(values, language)
         assert next(iter(values)) not in words
-    assert plan.beyond_arrays == (("cooldown",) if "cooldown" in values else ())
+    assert not plan.beyond_arrays
     run, account = RunContext(plan=plan), Account.opening(10_000)
     parts = list(advance(market_of({"03-25": 1}), DAYS[:3], SignalRule(), account=account, run=run))
-    assert any(isinstance(each, Block) for each in parts) == (not plan.beyond_arrays)
+    assert any(isinstance(each, Block) for each in parts)
 
 
 def test_days_without_purchases_are_sorted_and_in_words():

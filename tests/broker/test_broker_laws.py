@@ -121,6 +121,7 @@ options = st.fixed_dictionaries(
         "entry_row": st.just("last"),
         "no_entry_on": st.just({"weekdays": [1, 3], "sessions": [2]}),
         "min_holding": st.integers(1, 4),
+        "cooldown": st.integers(1, 3),
         "rank": st.sampled_from(["ohlcv.close", "-ohlcv.open", "ohlcv.vol"]),
         "accumulate": st.sampled_from(
             [{"amount": 2000, "on": "schedule"}, {"percent": 0.1, "on": "rise", "by": 0.01, "times": 1}]

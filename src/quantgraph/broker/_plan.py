@@ -277,7 +277,7 @@ class TradePlan(_PlanPart):
     @property
     def beyond_arrays(self) -> tuple[str, ...]:
         """Its words that array code does not carry out."""
-        words = [name for name in ("rebalance", "accumulate", "cooldown") if getattr(self, name) is not None]
+        words = [name for name in ("rebalance", "accumulate") if getattr(self, name) is not None]
         return (*words, *self.ranges, *(["size"] if self.size == "equal_weight" else []))
 
     def slots(self, traded: int) -> int:

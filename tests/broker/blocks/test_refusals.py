@@ -86,6 +86,7 @@ def test_us_shares_are_traded_in_blocks_with_what_regulators_take(rules, by, tri
         {"rank": "-ohlcv.open", "max_positions": 1, "size": {"shares": 300}},
         {"trade_on": "week_start", "exit_on": "every", "entry_row": "last"},
         {"no_entry_on": {"weekdays": [1, 5]}, "min_holding": 6},
+        {"cooldown": 7, "max_holding": 4},
     ],
     ids=str,
 )
@@ -101,14 +102,13 @@ def test_words_of_a_plan_are_traded_in_blocks(plan, tried, tmp_path):
 
 def test_a_word_that_array_code_does_not_carry_out_is_named():
     prices = walk(pd.bdate_range("2023-01-02", periods=30, name="trade_date"), ["600000.SH", "600036.SH"])
-    run = RunContext(plan=TradePlan(cooldown=2, stop_loss={"atr": 2}))
-    assert run.plan.beyond_arrays == ("cooldown", "stop_loss")
+    run = RunContext(plan=TradePlan(size="equal_weight", stop_loss={"atr": 2}))
     store = DataState()
     ref = store.update("ohlcv", dict.fromkeys(("open", "high", "low", "close"), prices))
     ref = store.update("signal", {"s": prices * 0 + 1}, base=ref)
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
     [*advance(market, list(prices.index), SignalRule(), account=Account.opening(200_000), run=run)]
-    assert run.kept["refused"].why.en == "cooldown, stop_loss of the plan"
+    assert run.kept["refused"].why.en == "stop_loss, size of the plan"
 
 
 def test_before_the_transfer_fee_of_2015_it_is_not_asked_again(tried, tmp_path):

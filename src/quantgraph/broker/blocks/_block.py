@@ -220,7 +220,12 @@ class BlockRun:
             opinion[columns] = self._opinions(columns)
             self._require_closes(columns)
         purse = np.array([(cash, owed, held, 0, 0, 0, self._next_pay())], PURSE)
+        sold = np.full(symbols, -_NEVER // 2, np.int64)
+        for symbol, day in task.exits.sold.items() if task.exits else ():
+            if symbol in task.axes.place:
+                sold[task.axes.place[symbol]] = np.searchsorted(task.axes.sessions, day.asm8) - task.first
         return AccountArrays(
+            sold=sold,
             purse=purse,
             quantity=quantity,
             opinion=opinion,
@@ -314,6 +319,12 @@ class BlockRun:
             symbols[column]: self.task.sessions[exited[column]]
             for column in np.flatnonzero(exited >= 0).tolist()
         }
+
+    def sold(self) -> dict[str, pd.Timestamp]:
+        """The session of the last sale of all shares of each symbol."""
+        columns, symbols = np.flatnonzero(self.state.sold >= 0).tolist(), self.task.axes.symbols
+        before = cast("ExitBook", self.task.exits).sold
+        return before | {symbols[each]: self.task.sessions[self.state.sold[each]] for each in columns}
 
     def exit_of(self, row: Any, symbol: str) -> tuple[str, str, Level | None]:
         """Trigger, reason and level of an exit, from an order or from what is followed."""
@@ -448,7 +459,7 @@ def trade_block(
     run.check()
     lines = _BlockLines(run)
     if exits is not None:
-        exits.resume(task.sessions[done - 1], run.followed(), run.exited())
+        exits.resume(task.sessions[done - 1], run.followed(), run.exited(), run.sold())
     return Block(
         sessions=tuple(task.sessions[:done]), values=lines.values, account=run.account(), write=lines.days
     )

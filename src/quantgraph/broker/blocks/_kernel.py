@@ -158,6 +158,7 @@ class RuleArrays(NamedTuple):
     longest: int
     waits: bool
     least: int
+    cooldown: int
     ordered: bool
 
 
@@ -170,6 +171,7 @@ class AccountArrays(NamedTuple):
     carried: Ints
     past: Ints
     entered: Ints
+    sold: Ints
     cost: Ints
     held: Ints
     candidates: Ints
@@ -261,14 +263,20 @@ def _opinions(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArra
     row, rank, share, enters = market.signal[t], market.rank, rule.share, market.entries[t]
     quantity, opinion, found, count = state.quantity, state.opinion, state.candidates, 0
     exits, waits, shown, said = state.exits, rule.waits, market.shown[t], market.said[t]
-    order, most = market.order[t], min(len(found), rule.max_positions)
+    order, most, sold = market.order[t], min(len(found), rule.max_positions), state.sold
     for column in range(len(row)):
         if waits and exits[column].silent and shown[column] != 1:
             exits[column].silent = 0
         if quantity[column] > 0:
             if abs(said[column]) == 1:
                 opinion[column] = int(said[column])
-        elif row[column] == 1 and enters and share[column] >= 0 and not (waits and exits[column].silent):
+        elif (
+            row[column] == 1
+            and enters
+            and share[column] >= 0
+            and not (waits and exits[column].silent)
+            and t - sold[column] > rule.cooldown
+        ):
             place, count = count, min(count + 1, most)
             while place > 0 and _comes_after(found[place - 1], column, order, rank, rule.ordered):
                 if place < most:
@@ -426,7 +434,7 @@ def _sell(  # noqa: PLR0917
         return 0
     order.filled, order.profit = 1, change - state.cost[column]
     purse.cash += change
-    state.quantity[column] = 0
+    state.quantity[column], state.sold[column] = 0, t
     if number >= FIRST_EXIT:
         leaving.exited, leaving.silent = t, market.shown[t, column] == 1
     return int(shares)

@@ -439,6 +439,7 @@ def _exits_of(task: BlockTask) -> dict[str, Any]:
         "longest": -1 if plan is None or plan.max_holding is None else plan.max_holding,
         "waits": plan is not None and plan.reentry == "new_signal",
         "least": task.rule.plan.min_holding or 0,
+        "cooldown": task.rule.plan.cooldown or 0,
         "ordered": task.rule.plan.rank is not None,
     }
     changes = plan.changes if plan else {}

@@ -165,14 +165,18 @@ class ExitBook:
         return actions_by_session(self._store, self._data_ref).get(day, ())
 
     def resume(
-        self, day: pd.Timestamp, followed: Mapping[str, Followed], exited: Mapping[str, pd.Timestamp]
+        self,
+        day: pd.Timestamp,
+        followed: Mapping[str, Followed],
+        exited: Mapping[str, pd.Timestamp],
+        sold: Mapping[str, pd.Timestamp],
     ) -> None:
         """Go on after a session up to which others have followed the run."""
-        self.last, self.followed, self.exited = day, dict(followed), dict(exited)
+        self.last, self.followed, self.exited, self.sold = day, dict(followed), dict(exited), dict(sold)
 
     def skip(self, day: pd.Timestamp) -> None:
         """Go on after a session up to which the run was not followed: a new rule reads it."""
-        self.resume(day, {}, {})
+        self.resume(day, {}, {}, {})
         self.follows = False
 
     def due(self, day: pd.Timestamp, account: Account, quotes: Mapping[str, Quote]) -> list[Order]:
