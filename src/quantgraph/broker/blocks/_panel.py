@@ -281,6 +281,16 @@ _LARGEST_LEVEL = 10**12
 """Largest part of a fraction of a price, in units: their product with a price and a tick fits 64 bits."""
 
 
+_PANELS = {
+    **{name: name for name in ("open", "high", "low", "close")},
+    "upper": "up_limit",
+    "lower": "down_limit",
+    "before": "pre_close",
+    "volume": "vol",
+}
+"""Fields of the data, by their name in MarketArrays."""
+
+
 def market_of(task: BlockTask) -> MarketArrays:
     """The block's sessions for the compiled code."""
     fields = task.market.store.snapshot(task.market.data_ref)["ohlcv"]
@@ -304,22 +314,16 @@ def market_of(task: BlockTask) -> MarketArrays:
         terms["band"] = -1
     events, events_from = _events(task)
     ex, ex_from = _ex_dates(task)
+    panels: dict[str, Any] = {name: panel(field) for name, field in _PANELS.items()}
     return MarketArrays(
+        **panels,
         unit=task.unit,
-        open=panel("open"),
         mark=panel(task.market.mark_at),
-        close=panel("close"),
-        upper=panel("up_limit"),
-        lower=panel("down_limit"),
-        before=panel("pre_close"),
-        volume=panel("vol"),
         signal=shown if plan.entry_row == "last" else decided,
         said=shown if plan.exit_on == "every" else decided,
         until=_until(task),
         shown=shown,
         order=_order(task, nothing),
-        high=panel("high"),
-        low=panel("low"),
         past=past,
         past_columns=index.columns,
         past_rows=int((index.rows[: max(0, task.first - 1)] >= 0).sum()),
