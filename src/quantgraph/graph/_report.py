@@ -15,10 +15,10 @@ from quantgraph._util.texts import Language, Note, say
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Market, ModelDecider, SessionResult, TradePlan, plan_words, simulate
 from quantgraph.errors import (
-    BadOption,
     NoData,
     NotConfigured,
     PermissionDenied,
+    QuantGraphError,
     RateLimited,
     SourceUnavailable,
     UnknownSymbol,
@@ -104,7 +104,7 @@ def _with_first_fills(
     for place, signal, words in left_out(state, trading.resources):
         named = {trading.strategy(state)["name"]: signal}
         other = replace(market, data_ref=market.store.update("signal", named, base=market.data_ref))
-        with suppress(BadOption):  # other words of the plan may need these
+        with suppress(QuantGraphError):  # other words need these, or what is bought then has no price
             less = TradePlan.of({word: each for word, each in plan.items() if word not in words})
             account = Account.opening(trading.opening_cash(state))
             without = simulate(other, sessions, trading.decider, account=account, plan=less)

@@ -152,7 +152,7 @@ def secrets_in(value: Any, *, sent: bool = False) -> Iterator[str]:
         yield value.get_secret_value()
     elif isinstance(value, Mapping):
         for name, one in value.items():
-            if not (sent and str(name).lower() in _PUBLIC):
+            if not (sent and str(name).lower().replace("_", "-") in _PUBLIC):
                 yield from secrets_in(one, sent=sent or name in _SENT)
     elif isinstance(value, list | tuple):
         for one in value:

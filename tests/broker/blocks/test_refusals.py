@@ -111,6 +111,19 @@ def test_a_word_that_array_code_does_not_carry_out_is_named():
     assert run.kept["refused"].why.en == "stop_loss, size of the plan"
 
 
+def test_a_rank_on_other_symbols_than_the_prices_is_refused_once_with_its_reason(tried):
+    prices = walk(pd.bdate_range("2023-01-02", periods=200, name="trade_date"), ["600000.SH", "600036.SH"])
+    store = DataState()
+    store.update("ohlcv", {"open": prices, "close": prices})
+    store.update("indicators", {"pe": prices[["600036.SH"]]})
+    ref = store.update("signal", {"s": prices * 0 + 1})
+    market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
+    run = RunContext(plan=TradePlan(rank="-indicators.pe"))
+    [*advance(market, list(prices.index), SignalRule(), account=Account.opening(200_000), run=run)]
+    assert [refused for _, refused in tried] == [True]
+    assert run.kept["refused"].why.en == "a rank on other days or symbols"
+
+
 def test_before_the_transfer_fee_of_2015_it_is_not_asked_again(tried, tmp_path):
     days = pd.bdate_range("2015-05-04", "2015-12-31", name="trade_date")
     with Ledger(tmp_path / "l.db") as ledger:

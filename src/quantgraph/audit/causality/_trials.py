@@ -212,7 +212,7 @@ def one_by_one(trials: Trials) -> RunPanels:
     return lambda panels: (trials.whole(make()) for make in panels)
 
 
-_Needs = Callable[[Callable[["CodeTrials"], int | None]], int | None]
+_Needs = Callable[[Callable[["CodeTrials"], int | None]], int | None] | None
 
 
 class CodeTrials:
@@ -226,17 +226,17 @@ class CodeTrials:
         Source of the strategy, as its author ran it.
     name
         The signal to check; None is the last one handed over.
-    needs
+    need_of_parts
         Gives the sessions that a row needs from those that it measures of other trials.
     """
 
     def __init__(
-        self, runner: CodeRunner, cells: Sequence[str], name: str | None = None, needs: _Needs | None = None
+        self, runner: CodeRunner, cells: Sequence[str], name: str | None = None, need_of_parts: _Needs = None
     ) -> None:
         self.cells = tuple(cells)
         self.isolated = True
         self._runner = runner
-        self.name, self.needs = name, needs
+        self.name, self.need_of_parts = name, need_of_parts
         self._names: list[str] = []
 
     def prefixes(

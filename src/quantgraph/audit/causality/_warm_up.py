@@ -116,8 +116,8 @@ def measure_start(
     perturbations: Perturbations,
 ) -> WarmUp:
     """Measure the warm-up against the signal of the whole panel; ``perturbations`` must be of that panel."""
-    if isinstance(trials, CodeTrials) and trials.needs:
-        return WarmUp(warm_up=trials.needs(partial(measure_warm_up, panels=panel)), later_starts=0)
+    if isinstance(trials, CodeTrials) and trials.need_of_parts:
+        return WarmUp(warm_up=trials.need_of_parts(partial(measure_warm_up, panels=panel)), later_starts=0)
     found = _Measured(run_each, panel, reference, perturbations)
     total = found.total
     found.try_from([max(1, int(total * share)) for share in _SHARES])

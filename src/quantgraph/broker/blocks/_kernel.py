@@ -631,9 +631,9 @@ def _price_shares(t: int, count: int, market: MarketArrays, rule: RuleArrays, st
         term = terms[max(0, market.kind[column])]
         price = _opening(opens[column], volume[column], market.unit) or _last_close(t, column, market, state)
         shares = _in_lots(rule.shares, term) if term.known else 0
-        if price < 0 or not shares or price * shares % (market.unit // 100):
+        if price < 0 or not term.known or price * shares % (market.unit // 100):
             return False
-        state.tickets[place] = _paid(price, shares, term)
+        state.tickets[place] = _paid(price, shares, term) if shares else 0
     return True
 
 

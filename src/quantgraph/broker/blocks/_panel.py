@@ -129,7 +129,9 @@ class BlockTask:
         return self.axes.sessions[self.first : self.end]
 
 
-def refused_until(market: Market, session: pd.Timestamp) -> tuple[Note, pd.Timestamp | None]:
+def refused_until(
+    market: Market, session: pd.Timestamp, rank: str | None
+) -> tuple[Note, pd.Timestamp | None]:
     """Why array code has not traded a session, and from which one on it may; None for the next one.
 
     That is one for which a reason of the account alone is left, such as an amount that is not in whole cents.
@@ -137,6 +139,8 @@ def refused_until(market: Market, session: pd.Timestamp) -> tuple[Note, pd.Times
     store, data_ref, rules = market.store, market.data_ref, market.rules
     if lasting := _of_the_run(market):
         return lasting, pd.Timestamp.max
+    if rank is not None and _ranked_by(store, data_ref, rank) is None:
+        return Note(zh="排序字段的日期或证券不同", en="a rank on other days or symbols"), pd.Timestamp.max
     axes = axes_of(store, data_ref)
     days = axes.sessions[axes.sessions >= session.asm8]
     era, terms = terms_of(rules, kinds_of(axes.symbols, rules)[1], days, UNITS[0])
@@ -389,16 +393,20 @@ def _order(task: BlockTask, nothing: Floats) -> Floats:
     rank = task.rule.plan.rank
     if rank is None:
         return nothing
-    panel, _, name = rank.removeprefix("-").partition(".")
     store, data_ref = task.market.store, task.market.data_ref
-    if panel not in {"ohlcv", "indicators"} or name not in store.snapshot(data_ref)[panel]:
+    if (field := _ranked_by(store, data_ref, rank)) is None:
         raise FallbackRequired
-    values, index = field_of(task, panel, name)
-    first = int(known_from(panel, name) in {"pre_open", "open"})  # a row of today, or of the session before
-    if not index.same:
-        raise FallbackRequired
+    first = int(known_from(*field) in {"pre_open", "open"})  # a row of today, or of the session before
     sign = 1 if rank.startswith("-") else -1
-    return sign * panel_of(values, index, task.first, task.end)[first : first + len(task.sessions)]
+    values = panel_of(*field_of(task, *field), task.first, task.end)
+    return sign * values[first : first + len(task.sessions)]
+
+
+def _ranked_by(store: DataState, data_ref: str, rank: str) -> tuple[str, str] | None:
+    """Panel and name of a rank's field, if it has the sessions and symbols of the prices."""
+    panel, _, name = rank.removeprefix("-").partition(".")
+    there = panel in {"ohlcv", "indicators"} and name in store.snapshot(data_ref)[panel]
+    return (panel, name) if there and index_of(store, data_ref, panel, name).same else None
 
 
 def rule_of(task: BlockTask) -> RuleArrays:

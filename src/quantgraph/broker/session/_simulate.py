@@ -397,7 +397,7 @@ def _next_part(  # noqa: PLR0917 - what _advance() has
         # The arrays of the data's first session are copies, because none is before it; others are views.
         length = BLOCK_SESSIONS if left[0] == index[0] else longest
         block = _trade_block(market, left[:length], rule, account, exits)
-        refused.tried(market, left, block)
+        refused.tried(market, left, block, rule.plan.rank)
         if block:
             return block
     return refused.next(left[:TOGETHER])
@@ -510,12 +510,14 @@ class _Refused:
         """Return those of the next sessions that are traded order by order."""
         return sessions[: 0 if self.until is None else bisect_left(sessions, self.until)]
 
-    def tried(self, market: Market, sessions: Sequence[pd.Timestamp], block: Block | None) -> None:
-        """Take note of a try, whose block is None where it was refused."""
+    def tried(
+        self, market: Market, sessions: Sequence[pd.Timestamp], block: Block | None, rank: str | None
+    ) -> None:
+        """Take note of a try, whose block is None where it was refused; ``rank`` is the plan's."""
         if block:
             self.wait = 1
             return
-        self.why, later = wing("blocks").refused_until(market, sessions[0])
+        self.why, later = wing("blocks").refused_until(market, sessions[0], rank)
         self.until = later or sessions[: self.wait][-1] + pd.Timedelta(days=1)
         self.wait = min(2 * self.wait, TOGETHER)
 
