@@ -111,11 +111,12 @@ def run_cell(rule, snapshot, symbols=()):
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
-def test_a_cell_gives_the_signal_of_its_rule(store, text):
+def test_a_cell_gives_the_signal_of_its_rule_and_so_do_securities_one_at_a_time(store, text, monkeypatch):
     rule = Rule.read(text, "close < sma(close, 5)")
-    pd.testing.assert_frame_equal(
-        run_cell(rule, store.snapshot()), RuleEvaluator(store.snapshot()).signal(rule)
-    )
+    whole = RuleEvaluator(store.snapshot()).signal(rule)
+    pd.testing.assert_frame_equal(run_cell(rule, store.snapshot()), whole)
+    monkeypatch.setattr("quantgraph.rules._rule._CELLS", len(DAYS))
+    pd.testing.assert_frame_equal(RuleEvaluator(store.snapshot()).signal(rule), whole)
 
 
 def test_a_said_price_is_raw_and_an_average_crosses_no_ex_date(store):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -170,6 +170,34 @@ def _rule_of_cell(cell: str) -> tuple[Rule, list[str]] | None:
     return None
 
 
+_CELLS = 1 << 19
+"""How many are computed at a time: a few arrays of so many stay in a processor's cache."""
+
+
+class _SomeColumns(Mapping[str, Any]):
+    """Panels, or the fields of one, with some of their securities; an index is whole."""
+
+    def __init__(self, whole: Any, symbols: Sequence[str]) -> None:
+        self._whole, self._symbols = whole, symbols
+
+    def __getitem__(self, name: str) -> Any:
+        found = self._whole[name]
+        if isinstance(found, pd.DataFrame):
+            return found.loc[:, found.columns.isin(self._symbols)]
+        return found if name == "index" else _SomeColumns(found, self._symbols)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._whole)
+
+    def __len__(self) -> int:
+        return len(self._whole)
+
+    def adjusted(self, name: str) -> pd.DataFrame:
+        """Return adjusted prices, as the whole panels do."""
+        found: pd.DataFrame = type(self._whole).adjusted(self, name)
+        return found
+
+
 class RuleEvaluator:
     """The data of a commit or a view, on which rules are computed; what rules share is computed once.
 
@@ -189,15 +217,23 @@ class RuleEvaluator:
         UnknownField, UnknownSymbol
             If the data lack a field, a security or an index of the rule.
         """
-        names = self._values({"entry": rule.entry, "leave": rule.exit})
-        signal: pd.DataFrame = _formulas.signal_of(names["entry"], names["leave"], names["traded"])
-        return signal
+
+        def signal(data: RuleEvaluator) -> pd.DataFrame:
+            names = data._values({"entry": rule.entry, "leave": rule.exit})
+            made: pd.DataFrame = _formulas.signal_of(names["entry"], names["leave"], names["traded"])
+            return made
+
+        return self._by_columns(signal, rule.entry, rule.exit)
 
     def value(self, node: Node) -> pd.DataFrame:
         """Return a node's value, sessions x securities; prices on the basis on which they compare."""
-        names = self._values({"value": node})
-        value: pd.DataFrame = _formulas.on_calendar(names["value"], names["traded"])
-        return value
+
+        def value(data: RuleEvaluator) -> pd.DataFrame:
+            names = data._values({"value": node})
+            made: pd.DataFrame = _formulas.on_calendar(names["value"], names["traded"])
+            return made
+
+        return self._by_columns(value, node)
 
     def compared(self, rule: Rule) -> dict[Node, pd.DataFrame]:
         """Return the values of the traded securities that a rule compares or ranks, prices as traded."""
@@ -213,6 +249,22 @@ class RuleEvaluator:
             equal = abs(sides[0] - sides[1]) <= _ROUNDING * abs(sides[1])
             found = equal if found is None else found | equal
         return None if found is None else found | found.shift(1, fill_value=False)
+
+    def _by_columns(self, compute: Callable[[RuleEvaluator], pd.DataFrame], *nodes: Node) -> pd.DataFrame:
+        """Compute some securities at a time, unless they are compared with each other or few."""
+        close = self._panels["ohlcv"]["close"]
+        close = close[list(self._symbols)] if self._symbols else close
+        width = max(1, _CELLS // max(1, len(close)))
+        across = any(ROWS[each.name].across for each in walk(*nodes) if each.name in ROWS)
+        if across or close.shape[1] <= width:
+            return compute(self)
+        watched = [str(each.args[0]) for each in walk(*nodes) if each.name in WATCHED]
+        made = np.empty(close.shape)
+        for first in range(0, close.shape[1], width):
+            part = [*close.columns[first : first + width]]
+            panels = _SomeColumns(self._panels, [*part, *watched])
+            made[:, first : first + width] = compute(RuleEvaluator(panels, part if watched else ()))
+        return pd.DataFrame(made, index=close.index, columns=close.columns)
 
     def _values(self, roots: dict[str, Node], *, raw: bool = False) -> dict[str, Any]:
         names: dict[str, Any] = {}

@@ -316,11 +316,14 @@ class BuiltTrials:
         except QuantGraphError as error:
             return TrialOutcome(error=error.message)
 
+    def beginning(self, panel: Frames) -> Frames:
+        """Return the first sessions of a panel, on which the code is run."""
+        sessions = axes_of(panel).sessions
+        return prefix(panel, Moment(pd.Timestamp(sessions[min(self._checked, len(sessions)) - 1])))
+
     def checked(self, panel: Frames) -> FrozenFrame:
         """Return the signal on all of a panel; ``CodeFailed`` if its code gives another one."""
-        sessions, signal = axes_of(panel).sessions, self._signal(panel)
-        moment = Moment(pd.Timestamp(sessions[min(self._checked, len(sessions)) - 1]))
-        sealed = self._sealed.whole(prefix(panel, moment))
+        signal, sealed = self._signal(panel), self._sealed.whole(self.beginning(panel))
         if sealed.signal is None:
             raise CodeFailed(sealed.error)
         theirs = sealed.signal.frame

@@ -89,12 +89,14 @@ class Rehearsal:
 def rehearse(trials: Trials, panel: Frames, *, warm_up: bool = False) -> Rehearsal:
     """Run a strategy on invented rows, to find its errors and what it needs before its first run.
 
+    Of a signal that is built of parts which look back only, the first rows show its errors.
+
     Raises
     ------
     CodeFailed
         If it hands over no signal.
     """
-    invented = panel if isinstance(trials, BuiltTrials) else rehearsal_panel(panel)
+    invented = trials.beginning(panel) if isinstance(trials, BuiltTrials) else rehearsal_panel(panel)
     outcome = trials.whole(invented)
     if outcome.signal is None:
         raise CodeFailed(f"the strategy fails on invented rows, before its first run: {outcome.error}")

@@ -268,8 +268,7 @@ def adjustment_factors(fields: Fields) -> pd.DataFrame:
         missing = result.columns[result.isna().all()]
         if len(missing) and names & set(fields):
             found = factor_of(fields).reindex(columns=missing)
-            result = result.reindex(result.index.union(found.index))
-            result[missing] = found.reindex(result.index)
+            result = result.reindex(result.index.union(found.index)).fillna(found)
     if close.notna().any(axis=None) and result.isna().all(axis=None):
         raise UnknownField(
             "nothing to adjust prices by: ohlcv has no number in adj_factor, pre_close, dividend or split; "

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from quantgraph._util.parsing import parse_code
@@ -28,7 +29,7 @@ from quantgraph.errors import (
 )
 from quantgraph.llm.messages import ask_json
 from quantgraph.market import session_of
-from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, rule_of_cells
+from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, make, rule_of_cells
 from quantgraph.runtime import Agent, OpenResources, agent_question, check_finished
 from quantgraph.runtime.endings import language, messages_by_request
 from quantgraph.runtime.graph_state import dialogue_of, request_of, strategy_of
@@ -379,18 +380,15 @@ def _overlap(rule: Rule, view: BaseView, signal: pd.DataFrame, first: pd.Timesta
     """The finding of a rule that mostly sells where it buys, which no code can mend."""
     data = RuleEvaluator(view, list(signal.columns))
     try:
-        buys, sells = (data.value(side) == 1 for side in (rule.entry, rule.exit))
+        both = data.value(make("and", rule.entry, rule.exit))
     except (UnknownField, UnknownSymbol):
         return []
     begin = signal.index[0] if first is None else first
-    entries = buys.loc[begin:].to_numpy()
-    both = entries & sells.loc[begin:].to_numpy()
-    count = int(both.sum())
-    if not count or 2 * count <= int(entries.sum()):
+    at = np.argwhere(both.loc[begin:].to_numpy() == 1)
+    count = len(at)
+    if not count or 2 * count <= (whole := int((data.value(rule.entry).loc[begin:] == 1).sum().sum())):
         return []
-    row = int(both.any(axis=1).argmax())
-    session, symbol = f"{buys.loc[begin:].index[row]:%Y-%m-%d}", str(buys.columns[int(both[row].argmax())])
-    whole = int(entries.sum())
+    session, symbol = f"{both.loc[begin:].index[at[0, 0]]:%Y-%m-%d}", str(both.columns[at[0, 1]])
     message = (
         f"The rule says to buy and to sell at once on {count} of the {whole} cells where it buys; selling "
         f"wins. First at {session} {symbol}, where the signal is -1."

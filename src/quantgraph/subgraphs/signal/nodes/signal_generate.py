@@ -13,6 +13,7 @@ from langchain_core.messages import ToolMessage
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.texts import Language, Note
 from quantgraph.audit.bars import check_signal
+from quantgraph.audit.causality import BuiltTrials
 from quantgraph.broker import Decider
 from quantgraph.broker.session import load_block_code
 from quantgraph.errors import CodeFailed, QuantGraphError
@@ -299,10 +300,11 @@ def _commit_signal(
     """Fix the window on invented rows, run through the real ones, and commit the signal of that run alone."""
     name, store = context.names[-1], resources.store
     traded = traded_symbols(request, context.source)
-    only_traded(name, context.signal(name), traded)  # before the longer runs
-    if missing := _misaligned(context, request):
-        return {"misaligned": missing}
     trials = trials_of(resources.runner, context.needed_cells(), name, prove=resources.settings.audit.prove)
+    if not isinstance(trials, BuiltTrials):  # a rule's own cell has the axes of the data
+        only_traded(name, context.signal(name), traded)  # before the longer runs
+        if missing := _misaligned(context, request):
+            return {"misaligned": missing}
     draft = DraftStrategy(trials=trials, data_ref=data_ref, store=store, least=least)
     window = fix_window(draft, request, context.source, context.moment)
     panel = store.view(context.moment, window.data_ref).frozen()
