@@ -41,7 +41,7 @@ TOOLS = {
     "backtrader": "peers.backtrader_run:backtrader_",
 }
 SENTENCE = "buy when the 5-day average crosses above the 20-day average, sell when it crosses below"
-CELLS = {"s": 50 * 500, "m": 300 * 1250, "l": 5000 * 2500}
+CELLS = {"s": 50 * 500, "m": 300 * 1250, "l": 5000 * 2500, "xl": 5000 * 5000}
 LARGEST = {"decimals": "m", "backtrader": "s"}
 """Beyond it a tool is left out: it would take minutes, or hours."""
 
@@ -207,7 +207,7 @@ def graph(panel: Panel) -> Figures:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="One panel, one rule, one process per tool.")
-    parser.add_argument("--sizes", default="s", help="of s (50 x 500), m (300 x 1250), l (5000 x 2500)")
+    parser.add_argument("--sizes", default="s", help="of s (50 x 500), m (300 x 1250), l (5000 x 2500), xl (5000 x 5000)")
     parser.add_argument("--tools", default="bare,ours", help=f"of {', '.join(TOOLS)}; bare is always run")
     given = parser.parse_args()
     sizes, tools = given.sizes.split(","), given.tools.split(",")

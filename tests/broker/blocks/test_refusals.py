@@ -124,13 +124,17 @@ def test_a_rank_on_other_symbols_than_the_prices_is_refused_once_with_its_reason
     assert run.kept["refused"].why.en == "a rank on other days or symbols"
 
 
-def test_before_the_transfer_fee_of_2015_it_is_not_asked_again(tried, tmp_path):
-    days = pd.bdate_range("2015-05-04", "2015-12-31", name="trade_date")
+@pytest.mark.parametrize("year", [2004, 2007, 2012, 2015])
+def test_early_years_with_duty_for_buyers_and_a_fee_of_the_face_value_are_traded_in_blocks(
+    year, tried, tmp_path
+):
+    days = pd.bdate_range(f"{year}-01-05", periods=400, name="trade_date")
     with Ledger(tmp_path / "l.db") as ledger:
-        blocks, orders = trade(walk(days, ["600000.SH", "600036.SH"]), Rulebook.mainland(), ledger)
+        blocks, orders = trade(walk(days, ["600000.SH", "000001.SZ"]), Rulebook.mainland(), ledger)
     assert blocks == orders
-    assert [refused for _, refused in tried] == [False, True, False], "the first week has no orders"
-    assert tried[-1][0] == pd.Timestamp("2015-08-03"), "the new fee began on 1 August, a Saturday"
+    assert not any(refused for _, refused in tried)
+    bought = next(fill for day in blocks for fill in day.fills if fill.side == "buy")
+    assert (bought.stamp_duty > 0) == (year in {2004, 2007})
 
 
 def test_one_cell_that_it_cannot_trade_costs_few_sessions(tried):

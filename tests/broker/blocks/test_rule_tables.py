@@ -28,7 +28,10 @@ BOOKS = [
 DAYS = st.dates(dt.date(1999, 1, 1), dt.date(2026, 12, 31))
 CHANGES = st.sampled_from(
     [
+        dt.date(2005, 1, 24),
+        dt.date(2007, 5, 30),
         dt.date(2008, 9, 19),
+        dt.date(2012, 6, 1),
         dt.date(2015, 8, 1),
         dt.date(2020, 8, 24),
         dt.date(2022, 4, 29),
@@ -65,22 +68,10 @@ def test_charges_are_the_rulebooks(rules, symbol, day, side, sizes):
         rules.order_cap(symbol, day) or 10**12,
         rules.t_plus(symbol, day),
     )
-    if term["known"]:
-        assert (term["first"], term["step"], term["cap"], term["t_plus"]) == (
-            lots.first,
-            lots.step,
-            cap,
-            t_plus,
-        )
-        parts = (
-            *(wanted.commission, wanted.stamp_duty, wanted.transfer_fee),
-            *(wanted.regulatory, wanted.slippage),
-        )
-        charges = _account_kernel.charges_of(cents, shares, side == "sell", term)
-        assert charges == tuple(int(part * 100) for part in parts)
-    else:
-        assert rules.market == "cn"
-        assert day < dt.date(2015, 8, 1)
+    assert tuple(term[["first", "step", "cap", "t_plus"]]) == (lots.first, lots.step, cap, t_plus)
+    parts = (wanted.commission, wanted.stamp_duty, wanted.transfer_fee, wanted.regulatory, wanted.slippage)
+    charges = _account_kernel.charges_of(cents, shares, side == "sell", term)
+    assert charges == tuple(int(part * 100) for part in parts)
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
@@ -89,9 +80,8 @@ def test_limits_are_the_rulebooks(symbol, day, before):
     term = term_of(BOOKS[0], symbol, day)
     wanted = BOOKS[0].limits(symbol, day, D(before).scaleb(-4))
     assert wanted is not None
-    if term["known"]:
-        assert term["band"] == 1
-        assert _account_kernel.band_of(before, term) == tuple(int(limit * 10_000) for limit in wanted)
+    assert term["band"] == 1
+    assert _account_kernel.band_of(before, term) == tuple(int(limit * 10_000) for limit in wanted)
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)

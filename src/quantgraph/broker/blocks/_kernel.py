@@ -64,13 +64,14 @@ def _table(names: str) -> np.dtype[np.void]:
 
 
 TERM = _table(
-    "known unit first step cap t_plus least commission by_share duty transfer section activity most slippage "
-    "band up down tick fine one_tick"
+    "unit first step cap t_plus least commission by_share duty bought transfer of_face face_least "
+    "section activity most slippage band up down tick fine one_tick"
 )
-"""Terms of a kind of symbol: whether they are known; units of the currency; lots, size cap, T+n; the least
-commission in cents and rates over RATE, ``by_share`` and ``activity`` in cents for a share, the latter at
-``most`` so many; whether there is a band (-1: unknown), its limits as shares of the close before over SHARE,
-the tick in units, and below one dollar, and whether limits are at least one tick away."""
+"""Terms of a kind of symbol: units of the currency; lots, size cap, T+n; the least commission in cents and
+rates over RATE, ``by_share``, ``of_face`` and ``activity`` in cents for a share, the last at ``most`` so
+many, the transfer fee at least ``face_least``; ``bought`` is a buyer's stamp duty; whether there is a band
+(-1: unknown), its limits as shares of the close before over SHARE, the tick in units, and below one dollar,
+and whether limits are at least one tick away."""
 
 ORDER = _table(
     "column sells quantity sequence kind within base at again since cash "
@@ -306,7 +307,7 @@ def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -
     for place in range(state.purse[0].held):
         column = held[place]
         leaving, value, term = exits[column], opens[column], terms[max(0, kinds[column])]
-        if kinds[column] < 0 or not term.known:
+        if kinds[column] < 0:
             return False
         kind = KEPT if leaving.waiting else SIGNAL
         if not leaving.waiting:
@@ -415,7 +416,7 @@ def _sell(  # noqa: PLR0917
     purse, shares, leaving = state.purse[0], state.quantity[column], state.exits[column]
     kind = market.kind[column]
     term = market.terms[market.era[t], max(0, kind)]
-    if kind < 0 or not term.known or shares > term.cap or _too_much(price, shares, market.unit):
+    if kind < 0 or shares > term.cap or _too_much(price, shares, market.unit):
         return -1
     order = log.orders[purse.orders]
     order.column, order.sells, order.quantity, order.sequence = column, 1, shares, number
@@ -537,7 +538,7 @@ def _buys(  # noqa: PLR0917
         sized_at = price or _last_close(t, column, market, state)
         if sized_at == 0:
             continue
-        if sized_at < 0 or kinds[column] < 0 or not term.known:
+        if sized_at < 0 or kinds[column] < 0:
             return False
         shares = min(_largest_buy(sized_at, tickets[place], term), term.cap, _in_lots(rule.shares, term))
         if shares == 0:
@@ -630,8 +631,8 @@ def _price_shares(t: int, count: int, market: MarketArrays, rule: RuleArrays, st
         column = state.candidates[place]
         term = terms[max(0, market.kind[column])]
         price = _opening(opens[column], volume[column], market.unit) or _last_close(t, column, market, state)
-        shares = _in_lots(rule.shares, term) if term.known else 0
-        if price < 0 or not term.known or price * shares % (market.unit // 100):
+        shares = _in_lots(rule.shares, term)
+        if price < 0 or market.kind[column] < 0 or price * shares % (market.unit // 100):
             return False
         state.tickets[place] = _paid(price, shares, term) if shares else 0
     return True
@@ -690,8 +691,8 @@ def _largest_buy(price: int, budget: int, term: Any) -> int:
 @compiled
 def _paid(price: int, quantity: int, term: Any) -> int:
     notional = in_cents(price * quantity, term.unit)  # 100 at 100100 are 100100 cents
-    commission, _, transfer, _, slippage = charges_of(notional, quantity, False, term)
-    return notional + commission + transfer + slippage
+    commission, duty, transfer, _, slippage = charges_of(notional, quantity, False, term)
+    return notional + commission + duty + transfer + slippage
 
 
 @compiled
@@ -712,14 +713,13 @@ def charges_of(notional: int, quantity: int, sells: bool, term: Any) -> tuple[in
 
     A sale of 1000000 pays 500 of duty, and in 2024 of 100 shares in the United States 28 and 2.
     """
-    duty, regulatory = 0, 0
+    regulatory = 0
     if sells:
-        duty = _half_up(notional, term.duty, 0, 0)
         regulatory = _up(notional, term.section) + min(term.most, _up(quantity, term.activity))
     return (
         max(term.least, _half_up(notional, term.commission, quantity, term.by_share)),
-        duty,
-        _half_up(notional, term.transfer, 0, 0),
+        _half_up(notional, term.duty if sells else term.bought, 0, 0),
+        max(term.face_least, _half_up(notional, term.transfer, quantity, term.of_face)),
         regulatory,
         _half_up(notional, term.slippage, 0, 0),
     )

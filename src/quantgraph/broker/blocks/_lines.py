@@ -31,7 +31,6 @@ _SHARES = 40_000
 """A sale's shares whose activity fee is in whole cents, and below its cap."""
 _NO_CAP = 10**12
 _CLOSE, _BELOW_ONE = Decimal(10**6), Decimal("0.5")
-_MANY = 10**9
 
 
 def exact_rates(rules: Rulebook) -> bool:
@@ -102,17 +101,19 @@ def _term(rules: Rulebook, symbol: str, era: int, unit: int) -> tuple[int, ...]:
         rules.charges(symbol, "sell", shares, amount, day)
         for shares, amount in ((0, _FILL), (0, ZERO), (_SHARES, ZERO), (_NO_CAP, ZERO))
     )
-    bought = rules.charges(symbol, "buy", _MANY, _FILL, day)
-    # Until 2008 buyers paid stamp duty, until 2015 the transfer fee was by shares.
-    early = bought.stamp_duty or least.transfer_fee or costs.transfer_fee != bought.transfer_fee
-    if cap % lots.step or cap < lots.first or early:
-        return (0,) * len(TERM.names or ())
+    bought = rules.charges(symbol, "buy", 0, _FILL, day)
     commission, by_share = _commission(rules)
-    parts = (costs.stamp_duty / _FILL, costs.transfer_fee / _FILL, costs.regulatory / _FILL)
+    duties = costs.stamp_duty / _FILL, bought.stamp_duty / _FILL
+    # Until 2015 the transfer fee was by shares: 0.001 a share of Shanghai, at least 1.00.
+    transfer = costs.transfer_fee / _FILL, most.transfer_fee / _NO_CAP * 100
+    if costs.transfer_fee == least.transfer_fee:
+        transfer = ZERO, transfer[1]
     return (
-        *(1, unit, int(lots.first), int(lots.step), cap, rules.t_plus(symbol, day)),
+        *(unit, int(lots.first), int(lots.step), cap, rules.t_plus(symbol, day)),
         int(least.commission * 100),
-        *(int(part * RATE) for part in (commission, by_share, *parts, probe.regulatory / _SHARES * 100)),
+        *(int(part * RATE) for part in (commission, by_share, *duties, *transfer)),
+        int(least.transfer_fee * 100),
+        *(int(part * RATE) for part in (costs.regulatory / _FILL, probe.regulatory / _SHARES * 100)),
         *(int(most.regulatory * 100), int(costs.slippage / _FILL * RATE)),
         *_band(rules, symbol, day, unit),
     )

@@ -129,28 +129,19 @@ class BlockTask:
         return self.axes.sessions[self.first : self.end]
 
 
-def refused_until(
-    market: Market, session: pd.Timestamp, rank: str | None
-) -> tuple[Note, pd.Timestamp | None]:
-    """Why array code has not traded a session, and from which one on it may; None for the next one.
+def lasting_refusal(market: Market, rank: str | None) -> Note | None:
+    """Why array code trades no session of a market by a plan's ``rank``.
 
-    That is one for which a reason of the account alone is left, such as an amount that is not in whole cents.
+    None where a reason of single sessions is left, such as an amount that is not in whole cents.
     """
-    store, data_ref, rules = market.store, market.data_ref, market.rules
+    store, data_ref = market.store, market.data_ref
     if lasting := _of_the_run(market):
-        return lasting, pd.Timestamp.max
+        return lasting
     if rank is not None and _ranked_by(store, data_ref, rank) is None:
-        return Note(zh="排序字段的日期或证券不同", en="a rank on other days or symbols"), pd.Timestamp.max
-    axes = axes_of(store, data_ref)
-    days = axes.sessions[axes.sessions >= session.asm8]
-    era, terms = terms_of(rules, kinds_of(axes.symbols, rules)[1], days, UNITS[0])
-    known: Flags = np.all(terms["known"], axis=1)[era]
-    if not known[0]:
-        later = pd.Timestamp(days[known.argmax()]) if known.any() else pd.Timestamp.max
-        return Note(zh="那时的费用或手数规则", en="fees or lots of that time"), later
+        return Note(zh="排序字段的日期或证券不同", en="a rank on other days or symbols")
     if _share_of_finer(store, data_ref, UNITS[1]) > _FEW:
-        return Note(zh="价格超过八位小数", en="prices finer than eight decimals"), pd.Timestamp.max
-    return Note(zh="个别交易日", en="single sessions"), None
+        return Note(zh="价格超过八位小数", en="prices finer than eight decimals")
+    return None
 
 
 def _of_the_run(market: Market) -> Note | None:

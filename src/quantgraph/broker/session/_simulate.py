@@ -517,8 +517,9 @@ class _Refused:
         if block:
             self.wait = 1
             return
-        self.why, later = wing("blocks").refused_until(market, sessions[0], rank)
-        self.until = later or sessions[: self.wait][-1] + pd.Timedelta(days=1)
+        lasting: Note | None = wing("blocks").lasting_refusal(market, rank)
+        self.why = lasting or Note(zh="个别交易日", en="single sessions")
+        self.until = pd.Timestamp.max if lasting else sessions[: self.wait][-1] + pd.Timedelta(days=1)
         self.wait = min(2 * self.wait, TOGETHER)
 
 
