@@ -207,7 +207,8 @@ def graph(panel: Panel) -> Figures:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="One panel, one rule, one process per tool.")
-    parser.add_argument("--sizes", default="s", help="of s (50 x 500), m (300 x 1250), l (5000 x 2500), xl (5000 x 5000)")
+    sizes = "of s (50 x 500), m (300 x 1250), l (5000 x 2500), xl (5000 x 5000)"
+    parser.add_argument("--sizes", default="s", help=sizes)
     parser.add_argument("--tools", default="bare,ours", help=f"of {', '.join(TOOLS)}; bare is always run")
     given = parser.parse_args()
     sizes, tools = given.sizes.split(","), given.tools.split(",")

@@ -32,7 +32,7 @@ SIZES = {
     "s": Size(symbols=50, sessions=500, start="2022-01-04"),
     "m": Size(symbols=300, sessions=1250, start="2019-01-02"),
     "l": Size(symbols=5000, sessions=2500, start="2015-08-03"),
-    "xl": Size(symbols=5000, sessions=5000, start="2005-08-01"),
+    "xl": Size(symbols=5000, sessions=5000, start="2005-01-04"),
 }
 
 

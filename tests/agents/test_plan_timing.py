@@ -190,7 +190,6 @@ def test_they_survive_json_have_words_and_are_traded_in_blocks(values):
     for language in ("zh", "en"):
         (words,) = plan_words(values, language)
         assert next(iter(values)) not in words
-    assert not plan.beyond_arrays
     run, account = RunContext(plan=plan), Account.opening(10_000)
     parts = list(advance(market_of({"03-25": 1}), DAYS[:3], SignalRule(), account=account, run=run))
     assert any(isinstance(each, Block) for each in parts)

@@ -76,12 +76,6 @@ class Case:
         for name in PRICES & self.world.frames.keys() if fine else ():  # as adjusted prices are
             self.world.frames[name] = (self.world.frames[name] * 1.0173461).round(8)
 
-    def __repr__(self):
-        return (
-            f"Case(seed={self.seed}, {self.rules.name}, {self.world.symbols}, {len(self.world.sessions)} "
-            f"sessions, cash={self.cash}, mark_at={self.mark_at}, {self.options})"
-        )
-
     def market(self, world=None):
         return (world or self.world).market(self.rules, self.mark_at)
 
@@ -106,14 +100,31 @@ class Case:
             return [(row["kind"], row["session"], row["body"]) for row in ledger.journal("r")]
 
 
+ADDED = [{"amount": 2000, "on": "schedule"}, {"percent": 0.1, "on": "rise", "by": 0.01, "times": 1}]
+ADDED += [{"shares": 200, "on": "fall", "by": 0.02}]
+MORE = [*({"accumulate": each} for each in ADDED), {"size": "equal_weight", "band": 0.01}, {"rebalance": 2}]
+ENDS = ("stop_loss", "take_profit", "trailing_stop", "max_holding")
+
+
+def fitting(words):
+    """A plan that adds to holdings or sizes them again, in half of the cases without exits; or neither."""
+    more = MORE[words["more"] % len(MORE)] if words["more"] < 2 * len(MORE) else {}
+    without = {
+        "more",
+        *(ENDS if words["more"] < len(MORE) else ()),
+        *(["size"] if "rebalance" in more else []),
+    }
+    return {name: value for name, value in words.items() if name not in without} | more
+
+
 options = st.fixed_dictionaries(
-    {},
+    {"more": st.integers(0, 4 * len(MORE))},
     optional={
         "max_positions": st.integers(1, 4),
         "cash_reserve": st.sampled_from([0.0, 0.013, 0.5]),
-        "stop_loss": st.sampled_from([0.01, 0.08]),
+        "stop_loss": st.sampled_from([0.01, 0.08, {"atr": 1, "window": 2}]),
         "take_profit": st.sampled_from([0.01, 0.1]),
-        "trailing_stop": st.sampled_from([0.02, 0.2]),
+        "trailing_stop": st.sampled_from([0.02, 0.2, {"atr": 0.7, "window": 2}]),
         "max_holding": st.integers(1, 5),
         "reentry": st.just("any"),
         "trade_on": st.sampled_from(["week_start", 2]),
@@ -123,9 +134,6 @@ options = st.fixed_dictionaries(
         "min_holding": st.integers(1, 4),
         "cooldown": st.integers(1, 3),
         "rank": st.sampled_from(["ohlcv.close", "-ohlcv.open", "ohlcv.vol"]),
-        "accumulate": st.sampled_from(
-            [{"amount": 2000, "on": "schedule"}, {"percent": 0.1, "on": "rise", "by": 0.01, "times": 1}]
-        ),
         "size": st.sampled_from(
             [
                 *({"percent": share} for share in (0.05, 0.3, 0.77)),
@@ -134,7 +142,7 @@ options = st.fixed_dictionaries(
             ]
         ),
     },
-)
+).map(fitting)
 cases = st.builds(
     Case,
     seed=st.integers(0, 2**32),
@@ -374,15 +382,8 @@ def _plain(day: DayLines):
 @laws
 @given(cases)
 def test_what_is_read_back_is_what_was_done(kind, case):
-    done = list(
-        simulate(
-            case.market(),
-            case.world.sessions,
-            case.decider(kind),
-            account=Account.opening(case.cash),
-            plan=case.plan(kind),
-        )
-    )
+    market, account, plan = case.market(), Account.opening(case.cash), case.plan(kind)
+    done = [*simulate(market, case.world.sessions, case.decider(kind), account=account, plan=plan)]
     with tempfile.TemporaryDirectory() as folder, Ledger(f"{folder}/l.db") as ledger:
         case.run(ledger, kind)
         read = list(ledger.results("r"))

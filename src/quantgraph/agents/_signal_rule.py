@@ -101,7 +101,12 @@ class SignalRule(Decider):
     def block_rule(self, context: DecisionContext) -> BlockRule:
         """Return the rule as data."""
         return BlockRule(
-            name=self.name, trades=True, signal=self.signal, plan=context.plan, started=context.started
+            name=self.name,
+            trades=True,
+            signal=self.signal,
+            plan=context.plan,
+            started=context.started,
+            missed=_MISSED,
         )
 
     def decide(self, context: DecisionContext) -> Decision | list[Order]:
@@ -128,15 +133,14 @@ class SignalRule(Decider):
         closed = plan.no_entry_on is not None and _is_closed(context, plan.no_entry_on)
         buys = days.today and not closed
         entries = _entries(context, signal, held, days) if buys else []
-        resizes = plan.rebalance is not None or plan.size == "equal_weight"
-        if not entries and not resizes and plan.accumulate is None:
+        if not entries and not plan.resizes and plan.accumulate is None:
             return exits
         after = after or context.market.copy(pending=False)
         prices = open_prices(view, context.market, {*context.account.positions, *entries})
         sizing = Sizing(context=context, after=after, traded=len(signal.symbols), prices=prices)
         leaving = sold | {order.symbol for order in context.exits}
         wishes = sizing.entries(entries)
-        if resizes and _TradeDays.of(context, signal, plan.rebalance).today:
+        if plan.resizes and _TradeDays.of(context, signal, plan.rebalance).today:
             sales, lacking = sizing.resized(entries, leaving)
             cut = listed.orders("sell", sales, "rebalance")
             after.batch(cut)

@@ -94,8 +94,7 @@ class Sizing:
             if before is None or symbol not in self.prices or before.purchases > adds.get("times", math.inf):
                 continue
             if _is_reached(adds, closes.get(symbol), before.last):
-                reason = f"accumulate {adds['on']}{_percent(adds.get('by'))}"
-                wishes[symbol] = self.sized(symbol, kind, value, 0, reason)
+                wishes[symbol] = self.sized(symbol, kind, value, 0, self.plan.addition_reason)
         return wishes
 
     def resized(
@@ -165,7 +164,3 @@ def _is_reached(adds: Mapping[str, Any], close: Decimal | None, last: Decimal) -
         return False
     by: Decimal = adds["by"]
     return close >= last * (1 + by) if adds["on"] == "rise" else close <= last * (1 - by)
-
-
-def _percent(fraction: Decimal | None) -> str:
-    return "" if fraction is None else f" {(100 * fraction).normalize():f}%"

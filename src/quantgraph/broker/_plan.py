@@ -250,13 +250,12 @@ class TradePlan(_PlanPart):
 
     def __post_init__(self) -> None:
         self._check("plan")
-        resizes = self.rebalance is not None or self.size == "equal_weight"
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else ""
         if self.rebalance is not None and kind in {"cash", "shares"}:
             raise _bad("plan.rebalance", self.rebalance, f"a fraction of the equity as size, not {kind}")
-        if self.band is not None and not resizes:
+        if self.band is not None and not self.resizes:
             raise _bad("plan.band", self.band, "with rebalance, or with size equal_weight")
-        if self.accumulate is not None and resizes:
+        if self.accumulate is not None and self.resizes:
             raise _bad("plan.accumulate", dict(self.accumulate), "without rebalance and equal_weight")
 
     @property
@@ -275,10 +274,16 @@ class TradePlan(_PlanPart):
         return self.exits or self.accumulate is not None or self.cooldown is not None
 
     @property
-    def beyond_arrays(self) -> tuple[str, ...]:
-        """Its words that array code does not carry out."""
-        words = [name for name in ("rebalance", "accumulate") if getattr(self, name) is not None]
-        return (*words, *self.ranges, *(["size"] if self.size == "equal_weight" else []))
+    def resizes(self) -> bool:
+        """Whether holdings are traded to their size."""
+        return self.rebalance is not None or self.size == "equal_weight"
+
+    @property
+    def addition_reason(self) -> str:
+        """Why more of a holding is bought, as the ledger has it: ``accumulate fall 5%``."""
+        adds = self.accumulate or {}
+        by = f" {(100 * adds['by']).normalize():f}%" if "by" in adds else ""
+        return f"accumulate {adds.get('on')}{by}"
 
     def slots(self, traded: int) -> int:
         """The largest number of positions of so many symbols with a signal."""

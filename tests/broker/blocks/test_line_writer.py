@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quantgraph.broker import TradePlan
 from quantgraph.broker.blocks._kernel import MARK, ORDER
-from quantgraph.broker.blocks._lines import CHARGES, fill_texts, mark_texts
+from quantgraph.broker.blocks._lines import CHARGES, fill_texts, mark_texts, reasons_of
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 
 D, DIGITS = Decimal, st.sampled_from([4, 8])
@@ -44,7 +45,7 @@ def test_fills_are_written_as_the_journal_writes_them(rows, digits):
         text = plain_order(place + 1, SYMBOLS[column], side, quantity, "signal -1" if sells else "signal 1")
         told = f"{D(price).scaleb(-digits):f}".rstrip("0").removesuffix(".")
         wanted.append(fill_body(text, side, quantity, told, notional, charges, 1) if filled else "")
-    assert fill_texts(orders, SYMBOLS, 10**digits) == wanted
+    assert fill_texts(orders, SYMBOLS, 10**digits, reasons_of(TradePlan())) == wanted
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)

@@ -87,6 +87,10 @@ def test_us_shares_are_traded_in_blocks_with_what_regulators_take(rules, by, tri
         {"trade_on": "week_start", "exit_on": "every", "entry_row": "last"},
         {"no_entry_on": {"weekdays": [1, 5]}, "min_holding": 6},
         {"cooldown": 7, "max_holding": 4},
+        {"size": "equal_weight", "cooldown": 3, "no_entry_on": {"weekdays": [2]}},
+        {"rebalance": 5, "band": 0.02, "max_positions": 3},
+        {"accumulate": {"amount": 2900, "on": "schedule"}, "trade_on": "week_start"},
+        {"accumulate": {"percent": 0.05, "on": "fall", "by": 0.03, "times": 3}, "size": {"percent": 0.1}},
     ],
     ids=str,
 )
@@ -96,19 +100,19 @@ def test_words_of_a_plan_are_traded_in_blocks(plan, tried, tmp_path):
     with Ledger(tmp_path / "l.db") as ledger:
         blocks, orders = trade(prices, Rulebook.mainland(), ledger, **plan)
     assert blocks == orders
-    assert sum(len(day.fills) for day in blocks) > 30
+    assert sum(len(day.fills) for day in blocks) > 10
     assert not any(refused for _, refused in tried)
 
 
 def test_a_word_that_array_code_does_not_carry_out_is_named():
     prices = walk(pd.bdate_range("2023-01-02", periods=30, name="trade_date"), ["600000.SH", "600036.SH"])
-    run = RunContext(plan=TradePlan(size="equal_weight", stop_loss={"atr": 2}))
+    run = RunContext(plan=TradePlan(size="equal_weight", stop_loss=0.02))
     store = DataState()
     ref = store.update("ohlcv", dict.fromkeys(("open", "high", "low", "close"), prices))
     ref = store.update("signal", {"s": prices * 0 + 1}, base=ref)
     market = Market(store=store, data_ref=ref, rules=Rulebook.mainland(), blocks_from=0)
     [*advance(market, list(prices.index), SignalRule(), account=Account.opening(200_000), run=run)]
-    assert run.kept["refused"].why.en == "stop_loss, size of the plan"
+    assert run.kept["refused"].why.en == "exits of positions that are bought in parts"
 
 
 def test_a_rank_on_other_symbols_than_the_prices_is_refused_once_with_its_reason(tried):

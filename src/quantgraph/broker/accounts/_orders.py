@@ -232,6 +232,8 @@ class BlockRule:
         Sizes, schedules and exits.
     started
         The run's first session, from which schedules count; None: the data's.
+    missed
+        Name of its note on purchases of a schedule for which the cash is too little.
     """
 
     name: str
@@ -239,6 +241,7 @@ class BlockRule:
     signal: str | None = None
     plan: TradePlan = field(default_factory=TradePlan)
     started: pd.Timestamp | None = None
+    missed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,12 +37,12 @@ from quantgraph.broker.blocks._kernel import (
     MARK,
     MARKS,
     MAX_HOLDING,
+    MISS,
     OPENING,
     ORDER,
     ORDERS,
     PURSE,
     REACHED,
-    SIGNAL,
     STOP_LOSS,
     STOPPED,
     TAKE_PROFIT,
@@ -56,7 +56,7 @@ from quantgraph.broker.blocks._kernel import (
     RuleArrays,
     Table,
 )
-from quantgraph.broker.blocks._lines import CHARGES, REASONS, fill_texts, mark_texts
+from quantgraph.broker.blocks._lines import CHARGES, fill_texts, mark_texts, reasons_of
 from quantgraph.broker.blocks._panel import (
     LARGEST_PRICE,
     BlockTask,
@@ -71,7 +71,14 @@ from quantgraph.broker.blocks._panel import (
     rule_of,
     signal_of,
 )
-from quantgraph.broker.ledger._journal import day_body, day_lines, delisting_profits, iso, outcome_line
+from quantgraph.broker.ledger._journal import (
+    compact_json,
+    day_body,
+    day_lines,
+    delisting_profits,
+    iso,
+    outcome_line,
+)
 from quantgraph.broker.session._exits import AGAIN, AT_ENTRY, ExitBook, Followed, Kind, Level, trigger_of
 from quantgraph.broker.session._matching import match_order
 from quantgraph.broker.session._session import Market
@@ -124,6 +131,7 @@ class BlockRun:
         self.state = self._state()
         self.log = BlockLog(
             orders=np.empty(self.count * symbols * (2 if self.rule.follows else 1), ORDER),
+            misses=np.empty(self.count * symbols, MISS),
             marks=np.empty(self.count * symbols, MARK),
             days=np.zeros(self.count, DAY),
         )
@@ -153,20 +161,17 @@ class BlockRun:
         """The account after the last session."""
         state, task, purse = self.state, self.task, self.state.purse[0]
         columns = state.held[: purse["held"]]
-        positions = {}
-        for column, quantity, entered, cost in zip(
-            columns.tolist(),
-            *(part[columns].tolist() for part in (state.quantity, state.entered, state.cost)),
-            strict=True,
+        ends, locked, positions = self.log.days["orders"], np.zeros_like(state.quantity), {}
+        last = self.orders[ends[-2] if self.count > 1 else 0 :]
+        last = last[(last["filled"] == 1) & (last["sells"] == 0) & (last["t_plus"] > 0)]
+        np.add.at(locked, last["column"], last["quantity"])
+        parts = (state.quantity, locked, state.entered, state.cost)
+        for column, quantity, bought, entered, cost in zip(
+            columns.tolist(), *(part[columns].tolist() for part in parts), strict=True
         ):
             symbol = task.axes.symbols[column]
-            if entered < 0:
-                old = self.before.positions[symbol]
-                kept = old.quantity == old.sellable == quantity
-                positions[symbol] = old if kept else _position(quantity, quantity, old.cost, old.entered)
-            else:
-                free = 0 if entered == self.count - 1 and self._t_plus(column) else quantity
-                positions[symbol] = _position(quantity, free, amount_of(cost), task.sessions[entered])
+            day = self.before.positions[symbol].entered if entered < 0 else task.sessions[entered]
+            positions[symbol] = _position(quantity, quantity - bought, amount_of(cost), day)
         return Account(cash=amount_of(int(purse["cash"])), positions=positions, receivables=self.receivables)
 
     def check(self) -> None:
@@ -219,7 +224,7 @@ class BlockRun:
         if self.rule.trades and held:
             opinion[columns] = self._opinions(columns)
             self._require_closes(columns)
-        purse = np.array([(cash, owed, held, 0, 0, 0, self._next_pay())], PURSE)
+        purse = np.array([(cash, owed, held, 0, 0, 0, 0, self._next_pay())], PURSE)
         sold = np.full(symbols, -_NEVER // 2, np.int64)
         for symbol, day in task.exits.sold.items() if task.exits else ():
             if symbol in task.axes.place:
@@ -265,17 +270,20 @@ class BlockRun:
     def _exits(self) -> Table:
         """What the plan follows so far."""
         task, axes = self.task, self.task.axes
-        table = np.zeros(len(axes.symbols), EXIT)
+        table, ends = np.zeros(len(axes.symbols), EXIT), task.exits is not None and task.exits.plan.exits
         table["exited"] = -1
         for symbol in self.before.positions if task.exits else ():
             held = self.already.get(symbol)
-            if held is None or held.purchases > 1 or held.last != held.basis:
+            if held is None or (ends and (held.purchases > 1 or held.last != held.basis)):
                 raise FallbackRequired
             entered = int(np.searchsorted(axes.sessions, held.entered.asm8))
             if axes.sessions[entered] != held.entered.asm8:
                 raise FallbackRequired
             row = table[axes.place[symbol]]
-            row["basis"], row["peak"] = task.units(held.basis), task.units(held.peak)
+            if ends:  # nothing else is counted from them
+                row["basis"], row["peak"] = task.units(held.basis), task.units(held.peak)
+            row["last"], row["count"] = task.units(held.last), held.purchases
+            row["range"] = -1 if held.atr is None else task.units(held.atr)
             row["since"] = entered - task.first
             row["waiting"], row["kind"] = held.waiting is not None, KEPT
         for symbol, day in task.exits.exited.items() if task.exits else ():
@@ -301,13 +309,23 @@ class BlockRun:
         found, rule = {}, cast("ExitBook", self.task.exits).rule
         for column in self.state.held[: self.state.purse["held"][0]].tolist():
             row, symbol = self.state.exits[column], self.task.axes.symbols[column]
-            basis, peak = (trim_zeros(self.task.price(row[name])) for name in ("basis", "peak"))
+            basis, peak, last = (trim_zeros(self.task.price(row[name])) for name in ("basis", "peak", "last"))
             entered = self.task.session(int(row["since"]))
             waiting = self.exit_of(row, symbol)[:2] if row["waiting"] else None
             found[symbol] = Followed(
-                rule=rule, entered=entered, basis=basis, peak=peak, last=basis, waiting=waiting
+                rule=rule,
+                entered=entered,
+                basis=basis,
+                peak=peak,
+                last=last,
+                waiting=waiting,
+                purchases=int(row["count"]),
+                atr=self._range(row["range"]),
             )
         return found
+
+    def _range(self, units: int) -> Decimal | None:
+        return None if units < 0 else self.task.price(units)
 
     def exited(self) -> dict[str, pd.Timestamp]:
         """The session of the plan's last sale of symbols that were not bought since."""
@@ -335,7 +353,7 @@ class BlockRun:
         book, name, level = cast("ExitBook", self.task.exits), _KINDS[kind], None
         if kind != MAX_HOLDING:
             at, base = self.task.session(int(row["at"])), self.task.price(row["base"])
-            level = book.level(book.rule, name, symbol, at, base)
+            level = book.level(book.rule, name, symbol, at, base, self._range(row["ranged"]))
         reason = level.reason if level else f"{name} {book.plan.max_holding}"
         reached = AT_ENTRY if row["again"] & REACHED else ""
         return trigger_of(name, self.task.session(int(row["since"]))), reason + reached + again, level
@@ -388,9 +406,14 @@ class BlockRun:
         book, axes = self.task.exits, self.task.axes
         for action in book.actions(self.task.sessions[t]) if book and t else ():
             place = axes.place.get(action.symbol, -1)
-            for name in ("basis", "peak") if place >= 0 and self.state.quantity[place] > 0 else ():
+            moved = (
+                ("basis", "peak", "last", "range") if place >= 0 and self.state.quantity[place] > 0 else ()
+            )
+            for name in moved:
                 price = self.task.price(self.state.exits[name][place])
-                self.state.exits[name][place] = self.task.units(price_after_actions(price, [action]))
+                moving = [replace(action, cash=ZERO) if name == "range" else action]
+                if price >= 0:
+                    self.state.exits[name][place] = self.task.units(price_after_actions(price, moving))
 
     def _carry(self, t: int) -> bool:
         """Find the requested carried prices; False if one is no multiple of a unit."""
@@ -410,10 +433,6 @@ class BlockRun:
         actions = by_symbol.get(task.axes.symbols[column], ())
         since = [action for action in actions if known[1] < action.ex <= session]
         return price_after_actions(to_decimal(known[0]), since)
-
-    def _t_plus(self, column: int) -> int:
-        market = self.market
-        return int(market.terms["t_plus"][market.era[self.count - 1], market.kind[column]])
 
 
 def _cents(amount: Decimal) -> int:
@@ -469,7 +488,7 @@ class _BlockLines:
     """The journal lines of a block that was traded."""
 
     def __init__(self, run: BlockRun) -> None:
-        self._run = run
+        self._run, self._reasons = run, reasons_of(run.task.rule.plan)
         days, of_cent = run.log.days, run.task.unit // 100
         worths = ((days["cash"] + days["owed"]) * of_cent + days["stocks"]).tolist()
         self.values = tuple(_exact(worth, of_cent) for worth in worths)
@@ -481,7 +500,7 @@ class _BlockLines:
         ends = np.concatenate([[0], days["orders"]])
         lines: list[Line] = [
             ("fill", text) if text else self._judge(place)
-            for place, text in enumerate(fill_texts(orders, symbols, run.task.unit))
+            for place, text in enumerate(fill_texts(orders, symbols, run.task.unit, self._reasons))
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
         marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, symbols, run.task.unit)
@@ -489,7 +508,8 @@ class _BlockLines:
         for t, (session, text, body) in enumerate(
             zip(run.task.sessions, marks, self._bodies(), strict=False)
         ):
-            parts = [*self._events(t), *lines[places[t] : places[t + 1]], ("marks", text), ("day", body)]
+            ordered = [*lines[places[t] : places[t + 1]], *self._notes(t)]
+            parts = [*self._events(t), *ordered, ("marks", text), ("day", body)]
             found.append(DayLines(session=iso(session), lines=parts))
         return found
 
@@ -541,6 +561,14 @@ class _BlockLines:
         result = replace(_EMPTY, session=self._run.task.sessions[t], events=events)
         return list(day_lines(before, result).lines[:-2])
 
+    def _notes(self, t: int) -> list[Line]:
+        """The decision's note on purchases of the schedule that were too small."""
+        task, misses = self._run.task, self._run.log.misses[: self._run.state.purse["misses"][0]]
+        missed = misses[misses["session"] == t].tolist()
+        day, symbols = iso(task.sessions[t]), task.axes.symbols
+        note = sorted((symbols[column], [day, cents]) for _, column, cents in missed)
+        return [("notes", compact_json({task.rule.missed: dict(note)}))] if note else []
+
     def _judge(self, place: int) -> Line:
         """The line of a refused order or an exit, from :func:`match_order`, which must judge it as here."""
         task, row = self._run.task, self._run.orders[place]
@@ -563,8 +591,8 @@ class _BlockLines:
         symbol, run = self._run.task.axes.symbols[int(row["column"])], self._run
         side: Literal["buy", "sell"] = "sell" if row["sells"] else "buy"
         sized: dict[str, Any] = {"side": side, "quantity": int(row["quantity"])}
-        if row["kind"] == SIGNAL:
-            return Order(symbol=symbol, sequence=int(row["sequence"]), reason=REASONS[side], **sized)
+        if plain := self._reasons.get((int(row["kind"]), int(row["sells"]))):
+            return Order(symbol=symbol, sequence=int(row["sequence"]), reason=plain, **sized)
         trigger, reason, level = run.exit_of(row, symbol)
         sized |= level.order if level and row["within"] else {}
         return Order(symbol=symbol, sequence=int(row["sequence"]), reason=reason, trigger=trigger, **sized)

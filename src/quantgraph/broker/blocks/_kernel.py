@@ -46,8 +46,10 @@ DONE, STOPPED, EVENTS, PRICES = range(4)
 """Why a run returns: the end, a session that needs the fallback, corporate actions, missing marks."""
 OPENING, ORDERS, MARKS = range(3)
 """Phases of a session."""
-SIGNAL, STOP_LOSS, TRAILING_STOP, TAKE_PROFIT, MAX_HOLDING, KEPT = range(6)
-"""Why a position is sold; ``KEPT`` is an exit that waited before the block."""
+SIGNAL, STOP_LOSS, TRAILING_STOP, TAKE_PROFIT, MAX_HOLDING, KEPT, RESIZED, ADDED = range(8)
+"""Why an order is sent; ``KEPT`` is an exit that waited before the block."""
+ON_SCHEDULE, ON_RISE, ON_FALL = range(1, 4)
+"""When more of a holding is bought."""
 TRIED, REACHED = 1, 2
 """How an exit has come to wait: it was tried, it was reached in the session of the entry."""
 
@@ -74,27 +76,31 @@ many, the transfer fee at least ``face_least``; ``bought`` is a buyer's stamp du
 and whether limits are at least one tick away."""
 
 ORDER = _table(
-    "column sells quantity sequence kind within base at again since cash "
+    "column sells quantity sequence kind within base at ranged again since cash "
     "filled price notional commission duty transfer regulatory slippage t_plus profit"
 )
 """An order: ``cash`` is the cash before it; the fields after ``filled`` are of a fill, ``profit`` (proceeds
 less the cost of the shares) of a sale; ``within`` is 1 for one that is sent after the open. The others are
 those of EXIT."""
 
-EXIT = _table("basis peak since waiting kind base at again number exited silent")
-"""What a plan follows of a symbol. Basis and peak in units; ``since`` is the session of the entry, below 0
+EXIT = _table("basis peak last count range since waiting kind base at ranged again number exited silent")
+"""What a plan follows of a symbol. Basis and peak in units; ``last`` price and ``count`` of its purchases;
+its average true ``range`` in units, -1 for none, and the one that an exit was ``ranged`` by;
+``since`` is the session of the entry, below 0
 before the block. An exit: ``kind``, the price ``base`` that its level is counted from, the session ``at``
 which it was, how it has come to wait, the ``number`` of today's order (0: none). ``exited`` is the session of
 the plan's last sale, -1 for none since the last purchase, -2 for one before the block; ``silent``, whether
 the signal was 1 then, and ever since."""
 
+MISS = _table("session column cents")
+"""A purchase of the schedule whose cash is too little."""
 MARK = _table("column price carried")
 DAY = _table("cash owed stocks largest held orders marks")
 """The account at a session's end; ``orders`` and ``marks`` are counts up to then."""
 
-PURSE = _table("cash owed held orders marks unpriced next_pay")
-"""Cash and dividends that are owed; counts of holdings, of logged orders and marks, and of holdings without a
-price; the session of the next payment."""
+PURSE = _table("cash owed held orders misses marks unpriced next_pay")
+"""Cash and dividends that are owed; counts of holdings, of logged orders, misses and marks, and of holdings
+without a price; the session of the next payment."""
 
 
 class MarketArrays(NamedTuple):
@@ -121,6 +127,7 @@ class MarketArrays(NamedTuple):
     order: Floats
     high: Floats
     low: Floats
+    ranges: Ints
     past: Floats
     past_columns: Ints
     past_rows: int
@@ -130,6 +137,9 @@ class MarketArrays(NamedTuple):
     era: Ints
     terms: Table
     entries: Flags
+    closed: Flags
+    resizing: Flags
+    adding: Flags
     stop: Flags
     events: Ints
     events_from: Ints
@@ -149,12 +159,26 @@ class RuleArrays(NamedTuple):
     share: Ints
     share_of: Ints
     needs_worth: bool
+    equal: bool
+    band: int
+    band_of: int
+    adds: int
+    by: int
+    by_of: int
+    times: int
+    add_ticket: int
+    add_shares: int
+    add_share: int
+    add_share_of: int
     follows: bool
     loss: int
+    loss_by: int
     loss_of: int
     trail: int
+    trail_by: int
     trail_of: int
     gain: int
+    gain_by: int
     gain_of: int
     longest: int
     waits: bool
@@ -182,9 +206,10 @@ class AccountArrays(NamedTuple):
 
 
 class BlockLog(NamedTuple):
-    """Orders, marks and days of a run; ``orders`` and ``marks`` have room for the most there can be."""
+    """Orders, marks and days of a run; all but ``days`` have room for the most there can be."""
 
     orders: Table
+    misses: Table
     marks: Table
     days: Table
 
@@ -253,7 +278,8 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
         return False
     count = min(count, max(0, rule.max_positions - purse.held))
     worth = (cash + purse.owed) * (market.unit // 100) + sold + due
-    if count > 0 and not _buys(t, count, worth, numbered, market, rule, state, log):
+    sizes = count > 0 or (purse.held > 0 and (market.resizing[t] or market.adding[t]))
+    if sizes and not _buys(t, count, worth, numbered, market, rule, state, log):
         return False
     return not rule.follows or (_sell_at(t, begun, market, rule, state, log) and _follow(t, market, state))
 
@@ -303,7 +329,7 @@ def _comes_after(one: int, other: int, order: Floats, rank: Ints, ordered: bool)
 def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
     """Number the exits at the open: what waits, 7.90 below a stop of 8.00, the tenth session of ten."""
     opens, terms, kinds = market.open[t + 1], market.terms[market.era[t]], market.kind
-    exits, held, number = state.exits, state.held, FIRST_EXIT
+    exits, held, number, ranges = state.exits, state.held, FIRST_EXIT, market.ranges[t]
     for place in range(state.purse[0].held):
         column = held[place]
         leaving, value, term = exits[column], opens[column], terms[max(0, kinds[column])]
@@ -312,45 +338,49 @@ def _due(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -
         kind = KEPT if leaving.waiting else SIGNAL
         if not leaving.waiting:
             if 0 < value < np.inf:
-                kind = _level_of(leaving, value, value, t, rule, term)[0]
+                kind = _level_of(leaving, value, value, t, ranges[column], rule, term)[0]
             if not kind and 0 <= rule.longest <= t - leaving.since:
                 kind = MAX_HOLDING
-            _leave(leaving, kind, t)
+            _leave(leaving, kind, t, ranges[column])
         leaving.number = number if kind else 0
         number += kind > 0
     return True
 
 
 @compiled
-def _leave(leaving: Any, kind: int, t: int) -> None:
+def _leave(leaving: Any, kind: int, t: int, ranged: int) -> None:
     """Write down an exit: STOP_LOSS in session 12."""
     leaving.kind, leaving.at, leaving.again = kind, t, 0
-    leaving.base = leaving.peak if kind == TRAILING_STOP else leaving.basis
+    leaving.base, leaving.ranged = leaving.basis, leaving.range
+    if kind == TRAILING_STOP:
+        leaving.base, leaving.ranged = leaving.peak, ranged
 
 
 @compiled
 def _level_of(  # noqa: PLR0917
-    leaving: Any, low: float, high: float, t: int, rule: RuleArrays, term: Any
+    leaving: Any, low: float, high: float, t: int, ranged: int, rule: RuleArrays, term: Any
 ) -> tuple[int, int]:
     """The level that prices reach, the stop before the target: low 7.9 at a stop of 8 is STOP_LOSS, 80000.
 
-    A trailing stop is not active in the session of the entry.
+    A trailing stop, by today's range, is not active in the session of the entry.
     """
     kind, level = SIGNAL, 0
-    if rule.loss >= 0:
-        tick = _tick(leaving.basis * rule.loss, rule.loss_of, term)
-        kind, level = STOP_LOSS, leaving.basis * rule.loss // (rule.loss_of * tick) * tick
-    if rule.trail >= 0 and leaving.since < t:
-        tick = _tick(leaving.peak * rule.trail, rule.trail_of, term)
-        higher = leaving.peak * rule.trail // (rule.trail_of * tick) * tick
-        if higher > level:
+    if rule.loss >= 0 and (rule.loss_by == 0 or leaving.range >= 0):
+        exact = leaving.basis * rule.loss + leaving.range * rule.loss_by
+        tick = _tick(exact, rule.loss_of, term)
+        kind, level = STOP_LOSS, exact // (rule.loss_of * tick) * tick
+    if rule.trail >= 0 and leaving.since < t and (rule.trail_by == 0 or ranged >= 0):
+        exact = leaving.peak * rule.trail + ranged * rule.trail_by
+        tick = _tick(exact, rule.trail_of, term)
+        higher = exact // (rule.trail_of * tick) * tick
+        if kind == SIGNAL or higher > level:
             kind, level = TRAILING_STOP, higher
     if level > 0 and low <= level / term.unit:
         return kind, level
-    if rule.gain >= 0:
-        tick = _tick(leaving.basis * rule.gain, rule.gain_of, term)
-        step = rule.gain_of * tick
-        level = (leaving.basis * rule.gain + step - 1) // step * tick
+    if rule.gain >= 0 and (rule.gain_by == 0 or leaving.range >= 0):
+        exact = leaving.basis * rule.gain + leaving.range * rule.gain_by
+        step = rule.gain_of * _tick(exact, rule.gain_of, term)
+        level = (exact + step - 1) // step * (step // rule.gain_of)
         if level > 0 and high >= level / term.unit:
             return TAKE_PROFIT, level
     return SIGNAL, 0
@@ -384,7 +414,7 @@ def _sells(  # noqa: PLR0917
         if by_signal if not due else not by_signal and exits[column].number > 0:
             price = _opening(opens[column], volume[column], market.unit)
             number = exits[column].number if due else purse.orders - begun + 1
-            sold = _sell(t, column, number, price, opens[column], -1, market, state, log)
+            sold = _sell(t, column, quantity[column], number, price, opens[column], -1, market, state, log)
             if sold < 0:
                 return -1
             value += price * sold
@@ -401,6 +431,7 @@ def _sells(  # noqa: PLR0917
 def _sell(  # noqa: PLR0917
     t: int,
     column: int,
+    shares: int,
     number: int,
     price: int,
     value: float,
@@ -409,12 +440,11 @@ def _sell(  # noqa: PLR0917
     state: AccountArrays,
     log: BlockLog,
 ) -> int:
-    """Order the sale of a holding at a price, ``value`` as a float; the shares sold, or -1 to stop.
+    """Order the sale of shares of a holding at a price, ``value`` as a float; those sold, or -1 to stop.
 
     Numbers from FIRST_EXIT on are exits of the plan. Slippage goes down to ``least``, -1 for no limit.
     """
-    purse, shares, leaving = state.purse[0], state.quantity[column], state.exits[column]
-    kind = market.kind[column]
+    purse, leaving, kind = state.purse[0], state.exits[column], market.kind[column]
     term = market.terms[market.era[t], max(0, kind)]
     if kind < 0 or shares > term.cap or _too_much(price, shares, market.unit):
         return -1
@@ -423,7 +453,7 @@ def _sell(  # noqa: PLR0917
     order.cash, order.filled, order.kind, order.within = purse.cash, 0, SIGNAL, 0
     if number >= FIRST_EXIT:
         order.kind, order.base, order.at = leaving.kind, leaving.base, leaving.at
-        order.again, order.since = leaving.again, leaving.since
+        order.again, order.since, order.ranged = leaving.again, leaving.since, leaving.ranged
     purse.orders += 1
     beyond = _beyond_limit(
         price, True, value, market.lower[t + 1, column], market.before[t + 1, column], term
@@ -433,9 +463,12 @@ def _sell(  # noqa: PLR0917
     change = 0 if beyond else _fill(order, price, least, term)
     if beyond or purse.cash + change < 0:
         return 0
-    order.filled, order.profit = 1, change - state.cost[column]
+    left = _part(state.cost[column], state.quantity[column] - shares, state.quantity[column])
+    order.filled, order.profit = 1, change - (state.cost[column] - left)
     purse.cash += change
-    state.quantity[column], state.sold[column] = 0, t
+    state.quantity[column], state.cost[column] = state.quantity[column] - shares, left
+    if state.quantity[column] == 0:
+        state.sold[column] = t
     if number >= FIRST_EXIT:
         leaving.exited, leaving.silent = t, market.shown[t, column] == 1
     return int(shares)
@@ -449,7 +482,7 @@ def _sell_at(  # noqa: PLR0917
     opens, volume, close = market.open[t + 1], market.volume[t + 1], market.close[t + 1]
     low, high, terms = market.low[t + 1], market.high[t + 1], market.terms[market.era[t]]
     exits, held, quantity, purse, kept = state.exits, state.held, state.quantity, state.purse[0], 0
-    number = FIRST_EXIT - 1
+    number, ranges = FIRST_EXIT - 1, market.ranges[t]
     for place in range(begun, purse.orders):
         number = max(number, log.orders[place].sequence)
     for place in range(purse.held):
@@ -459,9 +492,9 @@ def _sell_at(  # noqa: PLR0917
         there = volume[column] != 0 and not (np.isnan(opens[column]) and np.isnan(close[column]))
         kind, level = SIGNAL, 0
         if there and not leaving.number:
-            kind, level = _level_of(leaving, low[column], high[column], t, rule, term)
+            kind, level = _level_of(leaving, low[column], high[column], t, ranges[column], rule, term)
         if kind:
-            _leave(leaving, kind, t)
+            _leave(leaving, kind, t, ranges[column])
             leaving.waiting, leaving.again = locked, REACHED if locked else 0
         if kind and not locked:
             number += 1
@@ -470,7 +503,8 @@ def _sell_at(  # noqa: PLR0917
             least = -1 if kind == TAKE_PROFIT else _whole(low[column], market.unit)
             if price < 0 or (least < 0 and kind != TAKE_PROFIT):
                 return False
-            if _sell(t, column, number, price, price / market.unit, least, market, state, log) < 0:
+            value, shares = price / market.unit, quantity[column]
+            if _sell(t, column, shares, number, price, value, least, market, state, log) < 0:
                 return False
             log.orders[purse.orders - 1].within = 1
         if quantity[column] > 0:
@@ -497,6 +531,8 @@ def _follow(t: int, market: MarketArrays, state: AccountArrays) -> bool:
     close, exits, held = market.close[t + 1], state.exits, state.held
     for place in range(state.purse[0].held):
         leaving, value = exits[held[place]], close[held[place]]
+        if leaving.range < 0:
+            leaving.range = market.ranges[t + 1, held[place]]
         if leaving.number:
             leaving.waiting, leaving.again = 1, leaving.again | TRIED
         if not np.isnan(value):
@@ -518,53 +554,198 @@ def _buys(  # noqa: PLR0917
     state: AccountArrays,
     log: BlockLog,
 ) -> bool:
-    """Buy the candidates; ``worth`` is the account before the open without what is still held, in units.
+    """Buy the candidates, and trade holdings to their size; False to stop.
 
-    The orders are numbered after ``numbered``.
+    ``worth`` is the account before the open without what is still held, in units. The orders are numbered
+    after ``numbered``.
     """
-    opens, volume = market.open[t + 1], market.volume[t + 1]
-    upper, before = market.upper[t + 1], market.before[t + 1]
-    terms, kinds, orders, purse = market.terms[market.era[t]], market.kind, log.orders, state.purse[0]
     worth = _worth(t, worth, market, rule, state)
     if worth < 0:
         return False
-    if not _tickets(t, count, worth // (market.unit // 100), market, rule, state):
+    purse, cents = state.purse[0], worth // (market.unit // 100)
+    investable, wishes = _floor(cents, rule.invested, rule.invested_of), count
+    if not _tickets(t, count, investable, market, rule, state):
         return False
-    found, tickets, bought = state.candidates, state.tickets, 0
-    for place in range(count):
-        column = found[place]
-        term = terms[max(0, kinds[column])]
-        price = _opening(opens[column], volume[column], market.unit)
-        sized_at = price or _last_close(t, column, market, state)
-        if sized_at == 0:
+    if market.resizing[t]:
+        numbered, wishes = _resize(t, count, investable, numbered, market, rule, state, log)
+    elif market.adding[t]:
+        wishes = _additions(t, count, investable, market, rule, state)
+    if wishes < 0 or market.closed[t]:
+        return bool(wishes >= 0)
+    free = max(0, purse.cash - (cents - investable))
+    return _purchases(t, count, wishes, numbered, free, market, rule, state, log)
+
+
+@compiled
+def _price_of(t: int, column: int, market: MarketArrays, state: AccountArrays) -> int:
+    """What a size is counted at: the open, 100100 of 10.01, or the last close; 0 without, -1 to stop."""
+    price = _opening(market.open[t + 1, column], market.volume[t + 1, column], market.unit)
+    price = price or _last_close(t, column, market, state)
+    return -1 if price and market.kind[column] < 0 else price
+
+
+@compiled
+def _stays(t: int, column: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
+    """Whether no exit of a holding was ordered in this session."""
+    by_signal = state.opinion[column] == -1 and market.until[t] - state.entered[column] >= rule.least
+    return not (by_signal or (rule.follows and state.exits[column].number > 0))
+
+
+@compiled
+def _resize(  # noqa: PLR0917
+    t: int,
+    count: int,
+    investable: int,
+    numbered: int,
+    market: MarketArrays,
+    rule: RuleArrays,
+    state: AccountArrays,
+    log: BlockLog,
+) -> tuple[int, int]:
+    """Sell what holdings have too much of, 300 of 1500, and list what they lack after the candidates.
+
+    Returns the number of the last order and of all wishes, -1 to stop.
+    """
+    purse, held, wishes, kept = state.purse[0], state.held, count, 0
+    slots, band = max(1, purse.held + count), _floor(investable, rule.band, rule.band_of)
+    for place in range(purse.held):
+        column = held[place]
+        if rule.share[column] >= 0 and _stays(t, column, market, rule, state):
+            price = _price_of(t, column, market, state)
+            if price < 0:
+                return numbered, -1
+            wished = _floor(investable, rule.share[column], rule.share_of[column])
+            if rule.equal:
+                wished = investable // slots
+            lacking = wished - price * state.quantity[column] // (market.unit // 100)
+            term, shares = market.terms[market.era[t], market.kind[column]], 0
+            if price > 0 and lacking > band:
+                state.candidates[wishes], state.tickets[wishes] = column, lacking
+                wishes += 1
+            elif price > 0 and -lacking > band:
+                shares = _in_lots(-lacking * (market.unit // 100) // price, term)
+            if shares > 0:
+                numbered += 1
+                opened = _opening(market.open[t + 1, column], market.volume[t + 1, column], market.unit)
+                value = market.open[t + 1, column]
+                if _sell(t, column, shares, numbered, opened, value, -1, market, state, log) < 0:
+                    return numbered, -1
+                log.orders[purse.orders - 1].kind = RESIZED
+        if state.quantity[column] > 0:
+            held[kept] = column
+            kept += 1
+    purse.held = kept
+    return numbered, wishes
+
+
+@compiled
+def _additions(  # noqa: PLR0917
+    t: int, count: int, investable: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
+) -> int:
+    """List more of holdings after the candidates: 5 % below a purchase at 10.00 is 9.50; -1 to stop."""
+    wishes = count
+    for place in range(state.purse[0].held):
+        column = state.held[place]
+        entry = state.exits[column]
+        if entry.count > rule.times or not _stays(t, column, market, rule, state):
             continue
-        if sized_at < 0 or kinds[column] < 0:
-            return False
-        shares = min(_largest_buy(sized_at, tickets[place], term), term.cap, _in_lots(rule.shares, term))
+        price, close = _price_of(t, column, market, state), 0
+        if rule.adds != ON_SCHEDULE:
+            close = _last_close(t, column, market, state)
+        if price < 0 or close < 0:
+            return -1
+        far = close * rule.by_of - entry.last * rule.by
+        is_far = close > 0 and (far >= 0 if rule.adds == ON_RISE else far <= 0)
+        if price == 0 or not (rule.adds == ON_SCHEDULE or is_far):
+            continue
+        ticket, term = rule.add_ticket, market.terms[market.era[t], market.kind[column]]
+        if rule.add_shares < LARGEST:
+            shares = _in_lots(rule.add_shares, term)
+            if price * shares % (market.unit // 100):
+                return -1
+            ticket = _paid(price, shares, term) if shares else 0
+        elif ticket < 0:
+            ticket = _floor(investable, rule.add_share, rule.add_share_of)
+        state.candidates[wishes], state.tickets[wishes] = column, ticket
+        wishes += 1
+    return wishes
+
+
+@compiled
+def _purchases(  # noqa: PLR0917
+    t: int,
+    count: int,
+    wishes: int,
+    numbered: int,
+    free: int,
+    market: MarketArrays,
+    rule: RuleArrays,
+    state: AccountArrays,
+    log: BlockLog,
+) -> bool:
+    """Buy for the tickets, less of all if they are more than the free cash; False to stop.
+
+    The first ``count`` are of candidates that are not held, the others of holdings.
+    """
+    wished = state.tickets[:wishes].sum()
+    upper, before, opens = market.upper[t + 1], market.before[t + 1], market.open[t + 1]
+    purse, found, bought = state.purse[0], state.candidates, 0
+    for place in range(wishes):
+        column, is_new = found[place], place < count
+        sized_at = _price_of(t, column, market, state)
+        if sized_at <= 0:
+            if sized_at < 0:
+                return False
+            continue
+        term = market.terms[market.era[t], market.kind[column]]
+        most, ticket = rule.shares if is_new else rule.add_shares, state.tickets[place]
+        if wished > free:
+            ticket = _floor(ticket, free, wished)
+        shares = min(_largest_buy(sized_at, ticket, term), term.cap, _in_lots(most, term))
         if shares == 0:
+            if rule.adds == ON_SCHEDULE and market.adding[t]:
+                miss = log.misses[purse.misses]
+                miss.session, miss.column, miss.cents = t, column, state.tickets[place]
+                purse.misses += 1
             continue
-        order = orders[purse.orders]
+        order = log.orders[purse.orders]
         numbered += 1
         order.column, order.sells, order.quantity, order.sequence = column, 0, shares, numbered
-        order.cash, order.filled, order.kind, order.within = purse.cash, 0, SIGNAL, 0
+        order.cash, order.filled, order.within = purse.cash, 0, 0
+        order.kind = SIGNAL if is_new else ADDED if rule.adds else RESIZED
         purse.orders += 1
+        price = _opening(opens[column], market.volume[t + 1, column], market.unit)
         beyond = _beyond_limit(price, False, opens[column], upper[column], before[column], term)
         if beyond < 0:
             return False
         if not beyond:
-            change = _fill(order, price, -1, term)
             order.filled = 1
-            purse.cash += change
-            state.quantity[column], state.cost[column], state.entered[column] = shares, -change, t
-            state.opinion[column], state.carried[column] = 0, -1
-            entry = state.exits[column]
-            entry.basis = entry.peak = price
-            entry.since, entry.waiting, entry.number, entry.exited, entry.silent = t, 0, 0, -1, 0
-            _insert(column, bought, market.rank, found)
-            bought += 1
+            state.exits[column].range = market.ranges[t, column] if is_new else -1
+            _enter(t, column, order, _fill(order, price, -1, term), state, is_new)
+            if is_new:
+                _insert(column, bought, market.rank, found)
+                bought += 1
     _merge(bought, purse.held, market.rank, state.held, found)
     purse.held += bought
     return bool(purse.cash >= 0)
+
+
+@compiled
+def _enter(  # noqa: PLR0917
+    t: int, column: int, order: Any, change: int, state: AccountArrays, is_new: bool
+) -> None:
+    """Add what was bought, 100 for 100100 cents, to the account, and follow it."""
+    entry = state.exits[column]
+    state.purse[0].cash += change
+    if is_new:
+        state.quantity[column], state.cost[column], state.entered[column] = 0, 0, t
+        state.opinion[column], state.carried[column] = 0, -1
+        entry.basis = entry.peak = order.price
+        entry.count, entry.since, entry.waiting, entry.number, entry.exited, entry.silent = 0, t, 0, 0, -1, 0
+    state.quantity[column] += order.quantity
+    state.cost[column] -= change
+    entry.last = order.price
+    entry.count += 1
 
 
 @compiled
@@ -608,15 +789,10 @@ def _merge(bought: int, count: int, rank: Ints, held: Ints, found: Ints) -> None
 @compiled
 def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> int:
     """Add holdings at today's open, else their last close: 100 at 10.01 are 10010000, in units."""
-    opens, volume, held, quantity = market.open[t + 1], market.volume[t + 1], state.held, state.quantity
-    most = largest(market.unit) * (market.unit // 100)
-    for place in range(state.purse[0].held):
-        if not rule.needs_worth:
-            break
-        column = held[place]
-        price = _opening(opens[column], volume[column], market.unit)
-        if price == 0:
-            price = _last_close(t, column, market, state)
+    quantity, most = state.quantity, largest(market.unit) * (market.unit // 100)
+    for place in range(state.purse[0].held if rule.needs_worth else 0):
+        column = state.held[place]
+        price = _price_of(t, column, market, state)
         if price <= 0 or worth > most or _too_much(price, quantity[column], market.unit):
             return -1
         worth += price * quantity[column]
@@ -626,13 +802,11 @@ def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: Ac
 @compiled
 def _price_shares(t: int, count: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
     """What so many shares of each candidate cost: 500 at 10.01 are 501000 with 500 of commission; or stop."""
-    opens, volume, terms = market.open[t + 1], market.volume[t + 1], market.terms[market.era[t]]
     for place in range(count):
         column = state.candidates[place]
-        term = terms[max(0, market.kind[column])]
-        price = _opening(opens[column], volume[column], market.unit) or _last_close(t, column, market, state)
-        shares = _in_lots(rule.shares, term)
-        if price < 0 or market.kind[column] < 0 or price * shares % (market.unit // 100):
+        term = market.terms[market.era[t], max(0, market.kind[column])]
+        price, shares = _price_of(t, column, market, state), _in_lots(rule.shares, term)
+        if price < 0 or price * shares % (market.unit // 100):
             return False
         state.tickets[place] = _paid(price, shares, term) if shares else 0
     return True
@@ -647,25 +821,19 @@ def _in_lots(shares: int, term: Any) -> int:
 
 @compiled
 def _tickets(  # noqa: PLR0917
-    t: int, count: int, worth: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
+    t: int, count: int, investable: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
 ) -> bool:
-    """Give each candidate its cash, less of all if they are too many; a tenth of 1,000,000 is 100,000."""
-    purse, wished, counted = state.purse[0], 0, rule.shares < LARGEST
-    if counted and not _price_shares(t, count, market, rule, state):
-        return False
-    investable = _floor(worth, rule.invested, rule.invested_of)
+    """Give each candidate its cash, a tenth of 1,000,000 is 100,000; False to stop."""
+    if rule.shares < LARGEST:
+        return _price_shares(t, count, market, rule, state)
+    slots = max(1, state.purse[0].held + count)
     for place in range(count):
-        column = state.candidates[place]
-        if not counted:
-            ticket = rule.ticket
-            if ticket < 0:
-                ticket = _floor(investable, rule.share[column], rule.share_of[column])
-            state.tickets[place] = ticket
-        wished += state.tickets[place]
-    free = max(0, purse.cash - (worth - investable))
-    if wished > free:
-        for place in range(count):
-            state.tickets[place] = _floor(state.tickets[place], free, wished)
+        column, ticket = state.candidates[place], rule.ticket
+        if rule.equal:
+            ticket = investable // slots
+        elif ticket < 0:
+            ticket = _floor(investable, rule.share[column], rule.share_of[column])
+        state.tickets[place] = ticket
     return True
 
 
@@ -774,6 +942,13 @@ def _floor(amount: int, numerator: int, denominator: int) -> int:
     while rest >= denominator:
         found, rest = found + 1, rest - denominator
     return found
+
+
+@compiled
+def _part(amount: int, numerator: int, denominator: int) -> int:
+    """The same half up: 667 of 1000 * 2 / 3."""
+    found = _floor(amount, numerator, denominator)
+    return found + (2 * (amount * numerator - found * denominator) >= denominator)
 
 
 @compiled

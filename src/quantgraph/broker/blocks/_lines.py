@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from quantgraph.broker.blocks._kernel import RATE, SHARE, SIGNAL, TERM, Ints, Table
+from quantgraph.broker._plan import TradePlan
+from quantgraph.broker.blocks._kernel import ADDED, RATE, RESIZED, SHARE, SIGNAL, TERM, Ints, Table
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market import Rulebook
@@ -131,25 +132,34 @@ def _band(rules: Rulebook, symbol: str, day: dt.date, unit: int) -> tuple[int, i
     return 1, up, down, *ticks, int(smallest[0] > tick)
 
 
-REASONS = {"buy": "signal 1", "sell": "signal -1"}
-"""Reasons of the orders of :class:`~quantgraph.agents.SignalRule`."""
 CHARGES = ("commission", "duty", "transfer", "regulatory", "slippage")
 
 
-def fill_texts(orders: Table, symbols: Sequence[str], unit: int) -> list[str]:
-    """The body of each fill of the signal, an empty text for another order."""
-    plain = (orders["filled"] * (orders["kind"] == SIGNAL)).tolist()
-    names = ("sells", "column", "sequence", "quantity", "price", "t_plus", "notional", *CHARGES)
-    cells = zip(*(orders[name].tolist() for name in names), strict=True)
+Reasons = dict[tuple[int, int], str]
+
+
+def reasons_of(plan: TradePlan) -> Reasons:
+    """Why :class:`~quantgraph.agents.SignalRule` sends orders, by their kind and whether they sell."""
+    resized = dict.fromkeys([(RESIZED, 0), (RESIZED, 1)], "rebalance")
+    return {(SIGNAL, 0): "signal 1", (SIGNAL, 1): "signal -1", (ADDED, 0): plan.addition_reason, **resized}
+
+
+def fill_texts(orders: Table, symbols: Sequence[str], unit: int, reasons: Reasons) -> list[str]:
+    """The body of each fill with one of the reasons, an empty text for another order."""
+    names = ("column", "sequence", "quantity", "price", "t_plus", "notional", *CHARGES)
+    cells = zip(*(orders[name].tolist() for name in ("filled", "kind", "sells", *names)), strict=True)
     return [
-        _fill_text(symbols, unit, *row) if is_filled else ""
-        for is_filled, row in zip(plain, cells, strict=True)
+        _fill_text(symbols, unit, reasons[kind, sells], sells, *row)
+        if filled and (kind, sells) in reasons
+        else ""
+        for filled, kind, sells, *row in cells
     ]
 
 
 def _fill_text(  # noqa: PLR0917 - the columns of a fill
     symbols: Sequence[str],
     unit: int,
+    reason: str,
     sells: int,
     column: int,
     sequence: int,
@@ -159,7 +169,7 @@ def _fill_text(  # noqa: PLR0917 - the columns of a fill
     *cents: int,
 ) -> str:
     side = "sell" if sells else "buy"
-    order = plain_order(sequence, symbols[column], side, quantity, REASONS[side])
+    order = plain_order(sequence, symbols[column], side, quantity, reason)
     notional, *charges = (f"{each // 100}.{each % 100:02}" for each in cents)
     whole, rest = divmod(price, unit)
     shown = f"{whole}.{unit + rest}".replace(".1", ".", 1).rstrip("0") if rest else str(whole)

@@ -6,7 +6,7 @@ Panels are views of the stored frames where these have the sessions and symbols 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -18,15 +18,26 @@ from numpy.typing import NDArray
 
 from quantgraph._util.texts import Note
 from quantgraph.broker._schedule import days_without_entries, last_of_each, trade_days
-from quantgraph.broker.accounts._account import action_book
+from quantgraph.broker.accounts._account import action_book, price_after_actions
 from quantgraph.broker.accounts._orders import BlockRule
 from quantgraph.broker.accounts._quotes import per_commit
-from quantgraph.broker.blocks._kernel import LARGEST, Flags, Floats, Ints, MarketArrays, RuleArrays
+from quantgraph.broker.blocks._kernel import (
+    LARGEST,
+    ON_FALL,
+    ON_RISE,
+    ON_SCHEDULE,
+    Flags,
+    Floats,
+    Ints,
+    MarketArrays,
+    RuleArrays,
+)
 from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
-from quantgraph.broker.session._exits import ExitBook
+from quantgraph.broker.session._exits import ExitBook, average_true_ranges, range_of
 from quantgraph.broker.session._session import Market
 from quantgraph.market import known_from
 from quantgraph.market.actions import CorporateAction
+from quantgraph.market.money import ZERO
 from quantgraph.market.rules import halt_days
 from quantgraph.state import DataState
 
@@ -271,7 +282,7 @@ def _places(keys: Any, wanted: Any) -> Ints:
     return places
 
 
-_LARGEST_PART = 1 << 60
+_LARGEST_PART, _TIE = 1 << 60, 1e-4
 _LARGEST_LEVEL = 10**12
 """Largest part of a fraction of a price, in units: their product with a price and a tick fits 64 bits."""
 
@@ -318,6 +329,7 @@ def market_of(task: BlockTask) -> MarketArrays:
         said=shown if plan.exit_on == "every" else decided,
         until=_until(task),
         shown=shown,
+        ranges=_ranges(task),
         order=_order(task, nothing),
         past=past,
         past_columns=index.columns,
@@ -329,6 +341,7 @@ def market_of(task: BlockTask) -> MarketArrays:
         terms=terms,
         entries=entries,
         stop=stop,
+        **_schedules(task, entries),
         events=events,
         events_from=events_from,
         ex=ex,
@@ -336,23 +349,38 @@ def market_of(task: BlockTask) -> MarketArrays:
     )
 
 
-def decided_of(task: BlockTask) -> Flags:
-    """Whether the plan trades on each session of the data up to the block's last."""
+def decided_of(task: BlockTask, when: Any = None) -> Flags:
+    """Whether the plan, or another schedule, trades on each session of the data up to the block's last."""
     _, where = signal_of(task)
-    rows = task.axes.sessions[where.rows >= 0]
-    days, when = task.axes.sessions[: task.end], task.rule.plan.trade_on
-    market = task.market.rules.market
-    found: Flags = trade_days(days, when, rows, started=task.rule.started, market=market)
+    rows, days = task.axes.sessions[where.rows >= 0], task.axes.sessions[: task.end]
+    schedule, market = when or task.rule.plan.trade_on, task.market.rules.market
+    found: Flags = trade_days(days, schedule, rows, started=task.rule.started, market=market)
+    return found
+
+
+def _schedules(task: BlockTask, entries: Flags) -> dict[str, Any]:
+    """By session whether nothing is bought, holdings are sized again, and more of them may be bought.
+
+    Sets ``entries`` to False where nothing is bought.
+    """
+    plan, nothing = task.rule.plan, np.zeros(len(task.sessions), np.bool_)
+    closed = days_without_entries(task.days, plan.no_entry_on, market=task.market.rules.market)
+    entries[closed] = False
+    found = {"closed": closed, "resizing": nothing, "adding": nothing}
+    if task.rule.trades and plan.resizes:
+        found["resizing"] = decided_of(task, plan.rebalance)[task.first :]
+    if task.rule.trades and plan.accumulate is not None:
+        always = plan.accumulate["on"] != "schedule"
+        found["adding"] = (decided_of(task)[task.first :] | always) & ~closed
     return found
 
 
 def _decisions(task: BlockTask, shown: Floats, entries: Flags) -> Floats:
     """What each session decides by: on sessions of ``trade_on`` the last 1 and -1 since the one before.
 
-    Sets ``entries`` to False on other sessions, and on days without entries.
+    Sets ``entries`` to False on other sessions.
     """
-    plan, market = task.rule.plan, task.market.rules.market
-    entries[days_without_entries(task.days, plan.no_entry_on, market=market)] = False
+    plan = task.rule.plan
     if not task.rule.trades or plan.trade_on == "every":
         return shown
     cells, where = signal_of(task)
@@ -377,6 +405,29 @@ def _until(task: BlockTask) -> Ints:
     places = np.flatnonzero(decided_of(task)) - task.first
     found: Ints = np.concatenate([[-_LARGEST_PART], places])[np.searchsorted(places, days, side="right")]
     return found
+
+
+def _ranges(task: BlockTask) -> Ints:
+    """Average true ranges in units as of each session's close, -1 for none; before a split as after it."""
+    plan, market = task.rule.plan, task.market
+    if task.exits is None or not plan.ranges:
+        return np.full((len(task.sessions) + 1, len(task.axes.symbols)), -1)
+    ranges = average_true_ranges(market.store, market.data_ref, plan.exit_rule("any").window)
+    rows = ranges.to_numpy()[max(0, task.first - 1) : task.end]
+    exact = np.vstack([np.full((int(task.first == 0), rows.shape[1]), np.nan), rows]) * 10**4
+    found = np.where(np.isnan(exact), -1.0, np.rint(exact)).astype(np.int64)
+    for row, column in np.argwhere(np.abs(exact % 1 - 0.5) < _TIE).tolist():
+        found[row, column] = int((range_of(ranges, task.axes.symbols[column], task.first + row) or 0) * 10**4)
+    for t, session in enumerate(task.sessions):
+        for action in task.exits.actions(session):
+            place = task.axes.place.get(action.symbol, -1)
+            if place >= 0 and found[t, place] > 0:
+                if t and found[t - 1, place] < 0:  # the first one has two values then
+                    raise FallbackRequired
+                range_before = Decimal(int(found[t, place])).scaleb(-4)
+                moved = price_after_actions(range_before, [replace(action, cash=ZERO)])
+                found[t, place] = int(moved.scaleb(4))
+    return found * (task.unit // 10**4)
 
 
 def _order(task: BlockTask, nothing: Floats) -> Floats:
@@ -417,7 +468,9 @@ def rule_of(task: BlockTask) -> RuleArrays:
     shares = int(value) if kind == "shares" else LARGEST
     reserve = Fraction(plan.cash_reserve or 0)
     needs_worth = kind not in {"cash", "shares"} or reserve > 0 or task.market.mark_at != "close"
+    adds = _additions_of(task)
     invested, invested_of = _parts(1 - reserve)
+    band, band_of = _parts(Fraction(plan.band or 0))
     if max(ticket, shares) > LARGEST or (kind == "shares" and value % 1):
         raise FallbackRequired
     return RuleArrays(
@@ -429,9 +482,41 @@ def rule_of(task: BlockTask) -> RuleArrays:
         invested_of=invested_of,
         share=share,
         share_of=share_of,
-        needs_worth=needs_worth,
+        needs_worth=needs_worth or adds["add_share"] > 0,
+        equal=kind == "equal_weight",
+        band=band,
+        band_of=band_of,
+        **adds,
         **_exits_of(task),
     )
+
+
+_ADDS = {"schedule": ON_SCHEDULE, "rise": ON_RISE, "fall": ON_FALL}
+_NO_ADDITIONS = {
+    **dict.fromkeys(("adds", "times", "add_share"), 0),
+    **dict.fromkeys(("by", "by_of", "add_share_of"), 1),
+    "add_ticket": -1,
+    "add_shares": LARGEST,
+}
+
+
+def _additions_of(task: BlockTask) -> dict[str, Any]:
+    """What the plan adds to holdings as fields of RuleArrays: at 95 of 100 where they fall by 5 %."""
+    plan = task.rule.plan
+    adds = plan.accumulate
+    if adds is None:
+        return _NO_ADDITIONS
+    kind, value = plan.addition
+    by = 1 + Fraction(adds.get("by", 0)) * (1 if adds["on"] == "rise" else -1)
+    found = {"by": by.numerator, "by_of": by.denominator, "times": adds.get("times", LARGEST)}
+    if kind == "percent":
+        found["add_share"], found["add_share_of"] = _parts(Fraction(value))
+    else:
+        found["add_ticket" if kind == "cash" else "add_shares"] = int(value * (100 if kind == "cash" else 1))
+    odd = kind == "shares" and value % 1
+    if odd or value > LARGEST // 100 or max(by.numerator, by.denominator) > _LARGEST_LEVEL // task.unit:
+        raise FallbackRequired
+    return {**_NO_ADDITIONS, "adds": _ADDS[adds["on"]], **found}
 
 
 def _exits_of(task: BlockTask) -> dict[str, Any]:
@@ -445,12 +530,14 @@ def _exits_of(task: BlockTask) -> dict[str, Any]:
         "cooldown": task.rule.plan.cooldown or 0,
         "ordered": task.rule.plan.rank is not None,
     }
-    changes = plan.changes if plan else {}
+    changes, ranges = (plan.changes, plan.ranges) if plan else ({}, {})
     for name, word in (("loss", "stop_loss"), ("trail", "trailing_stop"), ("gain", "take_profit")):
-        part = 1 + Fraction(changes[word]) if word in changes else Fraction(-1)
-        if max(part.numerator, part.denominator) > _LARGEST_LEVEL // task.unit:
+        by = Fraction(ranges.get(word, 0))
+        part = 1 + Fraction(changes[word]) if word in changes else Fraction(1 if by else -1)
+        of = max(part.denominator, by.denominator)
+        if max(part.numerator, abs(by.numerator), of) > _LARGEST_LEVEL // task.unit:
             raise FallbackRequired
-        found |= {name: part.numerator, f"{name}_of": part.denominator}
+        found |= {name: int(part * of), f"{name}_by": int(by * of), f"{name}_of": of}
     return found
 
 

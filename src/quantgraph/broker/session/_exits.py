@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from quantgraph._util.texts import Note
 from quantgraph.broker._plan import ExitRule, TradePlan
 from quantgraph.broker.accounts._account import Account, Position, price_after_actions
 from quantgraph.broker.accounts._orders import Decision, Fill, Order, Outcome, Quantity, check_sequences
@@ -133,10 +134,13 @@ class ExitBook:
         return {day: place for place, day in enumerate(index)}
 
     @property
-    def beyond_arrays(self) -> tuple[str, ...]:
-        """The words of the plan, and of a decider's own rules, that array code does not carry out."""
-        own = all(held.rule == self.rule for held in self.followed.values())
-        return self.plan.beyond_arrays if own else ("exits",)
+    def beyond_arrays(self) -> Note | None:
+        """What array code does not carry out; None if it does all."""
+        if any(held.rule != self.rule for held in self.followed.values()):
+            return Note(zh="决策者自己的卖出规则", en="a decider's own exits")
+        if self.plan.exits and (self.plan.resizes or self.plan.accumulate is not None):
+            return Note(zh="分批买入的持仓的卖出规则", en="exits of positions that are bought in parts")
+        return None
 
     def continues(self, data_ref: str, last: pd.Timestamp | None) -> bool:
         """Whether it goes on with a run on a commit after its last session."""

@@ -388,8 +388,8 @@ def _next_part(  # noqa: PLR0917 - what _advance() has
     """The next sessions as a block that was traded, or those to be traded order by order."""
     if rule is None or not _worth_blocks(market):
         return left[:TOGETHER]
-    if words := ", ".join(exits.beyond_arrays):
-        refused.why = Note(zh=f"计划中的 {words}", en=f"{words} of the plan")
+    if beyond := exits.beyond_arrays:
+        refused.why = beyond
         return left[:TOGETHER]
     if not refused.next(left[:1]):
         index = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
