@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import statistics
@@ -52,6 +53,7 @@ def measure(run: Callable[[], tuple[int, float]], *, compiles: bool = False) -> 
 
 
 def _timed(run: Callable[[], tuple[int, float]]) -> tuple[float, tuple[int, float]]:
+    gc.collect()  # what the run before has left
     started = time.perf_counter()
     result = run()
     return time.perf_counter() - started, result

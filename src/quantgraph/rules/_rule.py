@@ -65,9 +65,14 @@ class Rule:
     @property
     def name(self) -> str:
         """A name for its signal; the exit is in it unless that is the entry the other way."""
-        back = Node(_MIRRORED.get(self.entry.name, ""), self.entry.args)
-        is_back = self.exit in {back, make("not", self.entry)} or self.exit.name == "never"
+        is_back = self.exits_on_opposite or self.exit.name == "never"
         return short_name(self.entry) + ("" if is_back else f"_exit_{short_name(self.exit, 40)}")
+
+    @property
+    def exits_on_opposite(self) -> bool:
+        """Whether its exit is its entry the other way, so that both never hold at once."""
+        back = Node(_MIRRORED.get(self.entry.name, ""), self.entry.args)
+        return self.exit in {back, make("not", self.entry)}
 
     @property
     def hash(self) -> str:

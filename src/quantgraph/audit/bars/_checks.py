@@ -170,6 +170,8 @@ def bar_order(bars: BarArrays) -> Iterator[Finding]:
 
 def prices_in_fen(bars: BarArrays) -> Iterator[Finding]:
     """Find prices in fen: whole numbers, and 100 times the average price of their session, amount / vol."""
+    if not ("amount" in bars and "vol" in bars):
+        return
     average = bars["amount"] * 10 / np.where(bars["vol"] > 0, bars["vol"], np.nan)
     in_fen = np.abs(np.log10(bars["close"] / average) - 2) < _FEN_SLACK
     in_fen &= np.logical_and.reduce([bars[name] % 1 == 0 for name in PRICES])

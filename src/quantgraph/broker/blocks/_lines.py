@@ -7,9 +7,9 @@ time between two days on which any of the dated rules changes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import compress, pairwise
 from typing import Any
 
@@ -146,34 +146,33 @@ def reasons_of(plan: TradePlan) -> Reasons:
 
 def fill_texts(orders: Table, symbols: Sequence[str], unit: int, reasons: Reasons) -> list[str]:
     """The body of each fill with one of the reasons, an empty text for another order."""
-    names = ("column", "sequence", "quantity", "price", "t_plus", "notional", *CHARGES)
-    cells = zip(*(orders[name].tolist() for name in ("filled", "kind", "sells", *names)), strict=True)
-    return [
-        _fill_text(symbols, unit, reasons[kind, sells], sells, *row)
-        if filled and (kind, sells) in reasons
-        else ""
-        for filled, kind, sells, *row in cells
-    ]
+    plain = [orders[name].tolist() for name in ("filled", "kind", "sells", "column", "sequence", "quantity")]
+    money = [_texts(orders[name], _money) for name in ("notional", *CHARGES)]
+    cells = zip(
+        *plain, _texts(orders["price"], partial(_price, unit)), orders["t_plus"].tolist(), *money, strict=True
+    )
+    found = []
+    for filled, kind, sells, column, sequence, quantity, price, t_plus, notional, *charges in cells:
+        side, reason = "sell" if sells else "buy", reasons.get((kind, sells)) if filled else None
+        order = plain_order(sequence, symbols[column], side, quantity, reason) if reason else ""
+        found.append(order and fill_body(order, side, quantity, price, notional, charges, t_plus))
+    return found
 
 
-def _fill_text(  # noqa: PLR0917 - the columns of a fill
-    symbols: Sequence[str],
-    unit: int,
-    reason: str,
-    sells: int,
-    column: int,
-    sequence: int,
-    quantity: int,
-    price: int,
-    t_plus: int,
-    *cents: int,
-) -> str:
-    side = "sell" if sells else "buy"
-    order = plain_order(sequence, symbols[column], side, quantity, reason)
-    notional, *charges = (f"{each // 100}.{each % 100:02}" for each in cents)
+def _texts(numbers: Ints, text_of: Callable[[int], str]) -> list[str]:
+    """The text of each number, made once for all that are equal."""
+    different, places = np.unique(numbers, return_inverse=True)
+    texts = [text_of(each) for each in different.tolist()]
+    return [texts[place] for place in places.tolist()]
+
+
+def _money(cents: int) -> str:
+    return f"{cents // 100}.{cents % 100:02}"
+
+
+def _price(unit: int, price: int) -> str:
     whole, rest = divmod(price, unit)
-    shown = f"{whole}.{unit + rest}".replace(".1", ".", 1).rstrip("0") if rest else str(whole)
-    return fill_body(order, side, quantity, shown, notional, charges, t_plus)
+    return f"{whole}.{unit + rest}".replace(".1", ".", 1).rstrip("0") if rest else str(whole)
 
 
 def mark_texts(marks: Table, day_ends: Ints, symbols: Sequence[str], unit: int) -> list[str]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -109,11 +110,14 @@ def day_line(before: Account, result: SessionResult) -> Line:
         ) from error
 
 
+_json_of = lru_cache(1 << 14)(compact_json)  # symbols and reasons come again and again
+
+
 def plain_order(sequence: int, symbol: str, side: str, quantity: object, reason: str) -> str:
     """An order for shares at the open, as a JSON object without its braces."""
     return (
-        f'"sequence":{sequence},"symbol":{compact_json(symbol)},"type":"open","wish":"{side}",'
-        f'"quantity":"{quantity}","reason":{compact_json(reason)}'
+        f'"sequence":{sequence},"symbol":{_json_of(symbol)},"type":"open","wish":"{side}",'
+        f'"quantity":"{quantity}","reason":{_json_of(reason)}'
     )
 
 

@@ -212,7 +212,7 @@ def hold_against_words(
     meant, made = rule_in_words(words), rule_of_cells(cells)
     own = None if made is None else made[0]
     rule = own or meant
-    overlap = tuple(_overlap(rule, view, signal, first)) if rule else ()
+    overlap = tuple(_overlap(rule, view, signal, first)) if rule and not rule.exits_on_opposite else ()
     if meant is None:
         return HeldSignal(findings=overlap, not_compared=_not_read(words))
     if own == meant:
