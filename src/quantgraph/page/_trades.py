@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,14 +21,14 @@ from quantgraph.page._data import RunView
 Floats = NDArray[np.float64]
 Kind = Literal["closed", "delisted", "open"]
 
+_BARS = ("low", "high", "close")
 _ROUNDING = 1e-6
 """Of a holding: a rest below it is none."""
 _SPLIT, _FILL, _DELISTING = range(3)
 """What comes first in a session."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RoundTrip:
+class RoundTrip(NamedTuple):
     """Shares that were bought and sold, or are still held; days are places of sessions.
 
     ``profit`` has the charges of both sides; ``gain`` is the profit over what the shares had cost with
@@ -61,14 +61,14 @@ def round_trip_rows(view: RunView) -> pd.DataFrame:
     fills = view.fills.reset_index(drop=True)
     columns, last = _Fills.of(view, fills), len(fills)
     by_symbol = fills.groupby("symbol", sort=False).indices
+    bars = {name: view.bars[name].reindex(view.days.index) for name in _BARS if name in view.bars}
     trips = [
         trip
         for symbol, places in by_symbol.items()
-        for trip in _trips_of(view, columns, str(symbol), np.asarray(places).tolist())
+        for trip in _trips_of(view, columns, bars, str(symbol), np.asarray(places).tolist())
     ]
     trips.sort(key=lambda trip: (trip.kind == "open", trip.closed, trip.exit if trip.exit >= 0 else last))
-    names = [each.name for each in fields(RoundTrip)]
-    table = pd.DataFrame([[getattr(trip, name) for name in names] for trip in trips], columns=names)
+    table = pd.DataFrame(trips, columns=RoundTrip._fields)
     reasons = [*fills["reason"].tolist(), ""]
     return table.assign(
         holding=table["closed"] - table["opened"],
@@ -113,12 +113,14 @@ class _Fills:
         )
 
 
-def _trips_of(view: RunView, fills: _Fills, symbol: str, places: Sequence[int]) -> Iterator[RoundTrip]:
+def _trips_of(
+    view: RunView, fills: _Fills, bars: Mapping[str, pd.DataFrame], symbol: str, places: Sequence[int]
+) -> Iterator[RoundTrip]:
     splits = [(fills.sessions[day], _SPLIT, change) for day, change in view.splits.get(symbol, ())]
     gone = [(fills.sessions[day], _DELISTING, paid) for day, paid in view.delistings.get(symbol, ())]
     position = _Position(
         symbol=symbol,
-        bars={name: _bars_of(view, name, symbol) for name in ("low", "high", "close")},
+        bars={name: frame[symbol].to_numpy(np.float64) for name, frame in bars.items() if symbol in frame},
         splits=[day for day, *_ in splits],
     )
     filled = [(int(fills.days[place]), _FILL, int(place)) for place in places]
@@ -137,19 +139,12 @@ def _trips_of(view: RunView, fills: _Fills, symbol: str, places: Sequence[int]) 
     yield from position.end(len(view.days) - 1, "open", position.last_close)
 
 
-def _bars_of(view: RunView, name: str, symbol: str) -> Floats | None:
-    frame = view.bars.get(name)
-    if frame is None or symbol not in frame.columns:
-        return None
-    return frame[symbol].reindex(view.days.index).to_numpy(dtype=np.float64)
-
-
 @dataclass(kw_only=True)
 class _Position:
     """What is held of a symbol, at average cost, and since when."""
 
     symbol: str
-    bars: Mapping[str, Floats | None]
+    bars: Mapping[str, Floats]
     splits: Sequence[int]
     held: float = 0.0
     paid: float = 0.0
@@ -160,7 +155,7 @@ class _Position:
 
     @property
     def last_close(self) -> float:
-        close = self.bars["close"]
+        close = self.bars.get("close")
         known = np.array([]) if close is None else close[~np.isnan(close)]
         return float(known[-1]) if len(known) else np.nan
 
@@ -203,16 +198,17 @@ class _Position:
         # A position that lasts to the close has lived through the day's low and high.
         through = day + 1 if kind == "open" else day
         trip = self.sell(through, -1, self.held, price, self.held * price)
-        values = {each.name: getattr(trip, each.name) for each in fields(RoundTrip)}
-        yield RoundTrip(**{**values, "kind": kind, "closed": day})
+        yield trip._replace(kind=kind, closed=day)
 
     def _excursions(self, day: int, price: float) -> tuple[float, float]:
         """The worst and the best price before ``day``, and the price of the end."""
-        low, high = self.bars["low"], self.bars["high"]
+        low, high = self.bars.get("low"), self.bars.get("high")
         split = any(self.opened < each <= day for each in self.splits)  # the bars are as quoted
         if low is None or high is None or split:
             return np.nan, np.nan
-        return (np.nanmin([price, *low[self.opened : day]]), np.nanmax([price, *high[self.opened : day]]))
+        within = slice(self.opened, day)
+        worst, best = np.fmin.reduce(low[within], initial=price), np.fmax.reduce(high[within], initial=price)
+        return float(worst), float(best)
 
 
 def per_symbol(rows: pd.DataFrame, trips: pd.DataFrame) -> pd.DataFrame:

@@ -309,19 +309,11 @@ class BlockRun:
         found, rule = {}, cast("ExitBook", self.task.exits).rule
         for column in self.state.held[: self.state.purse["held"][0]].tolist():
             row, symbol = self.state.exits[column], self.task.axes.symbols[column]
-            basis, peak, last = (trim_zeros(self.task.price(row[name])) for name in ("basis", "peak", "last"))
+            said: dict[str, Any] = {"purchases": int(row["count"]), "atr": self._range(row["range"])}
+            said |= {name: trim_zeros(self.task.price(row[name])) for name in ("basis", "peak", "last")}
             entered = self.task.session(int(row["since"]))
             waiting = self.exit_of(row, symbol)[:2] if row["waiting"] else None
-            found[symbol] = Followed(
-                rule=rule,
-                entered=entered,
-                basis=basis,
-                peak=peak,
-                last=last,
-                waiting=waiting,
-                purchases=int(row["count"]),
-                atr=self._range(row["range"]),
-            )
+            found[symbol] = Followed(rule=rule, entered=entered, waiting=waiting, **said)
         return found
 
     def _range(self, units: int) -> Decimal | None:
