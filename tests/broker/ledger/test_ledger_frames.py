@@ -18,10 +18,10 @@ from quantgraph.broker.ledger._journal import iso, outcome_line
 
 D = Decimal
 DAY, PAY = pd.Timestamp("2024-01-02"), pd.Timestamp("2024-01-09")
+ODD = "\x1b[2J \\ud83d"  # a backslash; half of a surrogate pair is shown so
 BUY = Order(symbol="600000.SH", side="buy", quantity=1000, sequence=1, reason="<b>突破</b>")
-TARGET = Order(
-    symbol="AAPL", target_weight=D("0.05"), type="limit", limit_price=D("10.05"), sequence=2, reason="\x1b[2J"
-)
+LIMIT = {"type": "limit", "limit_price": D("10.05"), "reason": f"{ODD} \ud83d"}
+TARGET = Order(symbol="AAPL", target_weight=D("0.05"), sequence=2, **LIMIT)
 CUT = Fill(
     order=BUY,
     session=DAY,
@@ -72,12 +72,7 @@ def test_a_fill_is_a_row_of_numbers_with_the_sum_of_its_charges():
 def test_an_order_is_one_row_whether_it_was_filled_cut_or_refused():
     frame = orders_frame(lines_of(CUT, REFUSED))
     cut, refused = frame.to_dict("records")
-    assert (cut["wish"], cut["size"], cut["quantity"], cut["code"]) == (
-        "quantity",
-        1000.0,
-        400.0,
-        "volume_cap",
-    )
+    assert (cut["wish"], cut["size"], cut["quantity"], cut["code"]) == ("quantity", 1000, 400, "volume_cap")
     assert pd.isna(cut["limit_price"])
     assert (refused["side"], refused["type"], refused["wish"], refused["size"]) == (
         "",
@@ -86,7 +81,8 @@ def test_an_order_is_one_row_whether_it_was_filled_cut_or_refused():
         0.05,
     )
     assert (refused["limit_price"], refused["quantity"], refused["cost"]) == (10.05, 0.0, 0.0)
-    assert (refused["code"], refused["message"], refused["reason"]) == ("limit_up", "at the limit", "\x1b[2J")
+    told = (refused["code"], refused["message"], refused["reason"])
+    assert told == ("limit_up", "at the limit", f"{ODD} \\ud83d")
     assert pd.isna(refused["price"])
     assert dtypes_follow(frame)
 

@@ -8,9 +8,11 @@ and NaN where there is none, amounts in the market's currency; ``sequence`` is i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +22,6 @@ from numpy.typing import NDArray
 from quantgraph.broker.accounts._account import Event
 from quantgraph.broker.accounts._orders import SIZES, Fill, Outcome, Rejection, number_text, rejection_of
 from quantgraph.broker.ledger._journal import CHARGES, EVENTS, iso, outcome_of, session_from_iso
-from quantgraph.market.money import ZERO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +35,9 @@ ORDER_COLUMNS = (
     *("quantity", "price", "notional", "cost", "code", "message", "reason"),
 )
 _OUTCOME_COLUMNS = (*ORDER_COLUMNS, "ordered", *CHARGES)
-_FREE = (0.0,) * len(CHARGES)
-_NOTHING = frozenset({"0", "0.00"})
-_ALL_FILLED = {"code": "", "message": ""}
+_NUMBER_TEXTS = ("filled", "price", "notional", "limit_price", *SIZES)
+_SURROGATE = re.compile(r"(?<!\\)((?:\\\\)*)(\\ud[89a-f])")  # "\ud83d" of a JSON text
+_TEXTS = ("symbol", "wish", "side", "type", "code", "message", "reason", *_NUMBER_TEXTS)
 _EVENT_NUMBERS = ("quantity", "per_share", "amount", "ratio", "before", "after", "cash")
 EVENT_COLUMNS = ("trade_date", "ts_code", "kind", *_EVENT_NUMBERS, "pay")
 
@@ -122,37 +123,44 @@ def events_frame(events: Iterable[Event]) -> pd.DataFrame:
 
 def _outcomes(lines: Iterable[OrderLine]) -> pd.DataFrame:
     """Everything about the outcomes of orders, without their records: there may be a million."""
-    sessions: dict[str, pd.Timestamp] = {}
-    return _cast(pd.DataFrame((_outcome(sessions, *line) for line in lines), columns=list(_OUTCOME_COLUMNS)))
+    left = iter(lines)
+    parts = [_cast(_columns(part)) for part in iter(lambda: [*islice(left, _CHUNK)], [])]
+    return pd.concat(parts, ignore_index=True) if parts else _cast(pd.DataFrame(columns=[*_OUTCOME_COLUMNS]))
 
 
-def _outcome(sessions: dict[str, pd.Timestamp], session: str, kind: str, text: str) -> tuple[Any, ...]:
-    body = json.loads(text)
-    if session not in sessions:
-        sessions[session] = session_from_iso(session)
-    wish = next(name for name in SIZES if name in body)
-    limit, ordered = body.get("limit_price"), body.get("wish", "")
-    order = (sessions[session], body["sequence"], body["symbol"])
-    sizes = (body["type"], wish, float(body[wish]), None if limit is None else float(limit))
-    if kind == "rejection":
-        bought = (0.0, None, 0.0, 0.0)
-        return (
-            *order,
-            ordered,
-            *sizes,
-            *bought,
-            body["code"],
-            body["message"],
-            body["reason"],
-            ordered,
-            *_FREE,
-        )
-    charges = [body[name] for name in CHARGES]
-    cost = float(sum((Decimal(charge) for charge in charges if charge not in _NOTHING), ZERO))
-    filled = (float(body["filled"]), float(body["price"]), float(body["notional"]), cost)
-    rest = body.get("rest") or _ALL_FILLED
-    refusal = (rest["code"], rest["message"], body["reason"])
-    return (*order, body["side"], *sizes, *filled, *refusal, ordered, *map(float, charges))
+def _columns(lines: Sequence[OrderLine]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = {**dict.fromkeys(_TEXTS, pa.string()), **dict.fromkeys(CHARGES, pa.decimal128(26, _DIGITS))}
+    refusal = pa.struct([("code", pa.string()), ("message", pa.string())])
+    # Arrow knows no half of a surrogate pair: it reads what that is written with.
+    bodies = [_SURROGATE.sub(r"\1\\\2", body) if "\\ud" in body else body for _, _, body in lines]
+    table = _read_json(bodies, {**kinds, "sequence": pa.int64(), "rest": refusal})
+    number = {name: pc.cast(table[name], pa.float64()) for name in _NUMBER_TEXTS}
+    charges = {name: _whole_or_long(table[name]) for name in CHARGES}
+    rest = {name: pc.struct_field(table["rest"], name) for name in ("code", "message")}
+    set_by = [pc.if_else(table[name].is_valid(), name, pa.scalar(None, pa.string())) for name in SIZES]
+    return pa.table(
+        {
+            "trade_date": np.array([session for session, *_ in lines], "datetime64[us]"),
+            "sequence": table["sequence"],
+            "ts_code": table["symbol"],
+            "side": pc.coalesce(table["side"], table["wish"], ""),
+            "type": table["type"],
+            "wish": pc.coalesce(*set_by),
+            "size": pc.coalesce(*(number[name] for name in SIZES)),
+            "limit_price": number["limit_price"],
+            "quantity": pc.coalesce(number["filled"], 0.0),
+            "price": number["price"],
+            "notional": pc.coalesce(number["notional"], 0.0),
+            "cost": sum(charges.values()) / 10**_DIGITS,
+            **{name: pc.coalesce(table[name], each, "") for name, each in rest.items()},
+            "reason": table["reason"],
+            "ordered": pc.coalesce(table["wish"], ""),
+            **{name: each / 10**_DIGITS for name, each in charges.items()},
+        }
+    ).to_pandas()
 
 
 def _cast(table: pd.DataFrame) -> pd.DataFrame:
@@ -225,12 +233,6 @@ class OrderTable:
         scale = 10**self.digits
         moved = np.array([quantity / scale for quantity in self.quantity], dtype=np.float64)
         return np.where(self.sells, -moved, moved)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all fills are of whole shares."""
-        scale = 10**self.digits
-        return not any(quantity % scale for quantity in self.quantity)
 
     @classmethod
     def of(cls, outcomes: Iterable[Outcome]) -> OrderTable:
@@ -313,15 +315,9 @@ class OrderReader:
     def _in_bulk(self, lines: Sequence[tuple[str, str, str]]) -> OrderTable | None:
         """The columns of lines, None if some must be read one by one."""
         import pyarrow as pa
-        from pyarrow import json as arrow_json
 
-        bodies = [body for _, _, body in lines]
-        text = "\n".join(bodies).encode()
-        options = arrow_json.ParseOptions(explicit_schema=_schema(), unexpected_field_behavior="ignore")
-        longest = max(map(len, bodies))  # in characters: each has at most four bytes
-        blocks = arrow_json.ReadOptions(block_size=max(_BLOCK_BYTES, 4 * longest + 2))
         try:
-            table = arrow_json.read_json(pa.BufferReader(text), read_options=blocks, parse_options=options)
+            table = _read_json([body for _, _, body in lines], _schema())
         except pa.ArrowException:
             return None
         numbers = [_whole(table[name]) for name in ("filled", "price", *CHARGES)]
@@ -352,13 +348,24 @@ def _join_numbers(parts: Sequence[OrderTable], name: str, digits: int) -> list[i
     return joined
 
 
-def _schema() -> pa.Schema:
+def _read_json(bodies: Sequence[str], schema: Mapping[str, pa.DataType]) -> pa.Table:
+    import pyarrow as pa
+    from pyarrow import json as arrow_json
+
+    explicit = pa.schema([*schema.items()])
+    options = arrow_json.ParseOptions(explicit_schema=explicit, unexpected_field_behavior="ignore")
+    longest = max(map(len, bodies))  # in characters: each has at most four bytes
+    blocks = arrow_json.ReadOptions(block_size=max(_BLOCK_BYTES, 4 * longest + 2))
+    text = pa.BufferReader("\n".join(bodies).encode())
+    return arrow_json.read_json(text, read_options=blocks, parse_options=options)
+
+
+def _schema() -> dict[str, pa.DataType]:
     import pyarrow as pa
 
-    number = pa.decimal128(26, _DIGITS)
-    texts = [(name, pa.string()) for name in ("symbol", "wish", "side", "type", "trigger", "code")]
-    numbers = [(name, number) for name in ("filled", "price", *CHARGES)]
-    return pa.schema([*texts, *numbers, ("rest", pa.struct([("code", pa.string())]))])
+    texts, numbers = ("symbol", "wish", "side", "type", "trigger", "code"), ("filled", "price", *CHARGES)
+    kinds = {**dict.fromkeys(texts, pa.string()), **dict.fromkeys(numbers, pa.decimal128(26, _DIGITS))}
+    return {**kinds, "rest": pa.struct([("code", pa.string())])}
 
 
 def _whole(column: pa.ChunkedArray) -> Places | None:
@@ -368,6 +375,12 @@ def _whole(column: pa.ChunkedArray) -> Places | None:
     halves = halves[values.offset : values.offset + len(values)]
     low: Places = halves[:, 0]
     return low if (halves[:, 1] == 0).all() and (low >= 0).all() and (low < 1 << 59).all() else None
+
+
+def _whole_or_long(column: pa.ChunkedArray) -> Any:
+    """The same, as numbers of Python if one takes more."""
+    found, column = _whole(column), column.fill_null(0)
+    return np.array([int(each.scaleb(_DIGITS)) for each in column.to_pylist()]) if found is None else found
 
 
 def _equals(column: pa.ChunkedArray, text: str) -> Flags:
