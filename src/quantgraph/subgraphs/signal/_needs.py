@@ -431,16 +431,16 @@ def _is_computed(name: str) -> bool:
     return not _talib_functions().isdisjoint({name, re.split(r"[^a-z]", name, maxsplit=1)[0]})  # "ma5"
 
 
-BYTES_A_CELL = 400
-"""Of a stock on a session: ten fields of eight bytes, five times over all processes (docs/performance.md)."""
+BYTES_A_CELL = {"rule": 280, "code": 400}
+"""Of a stock on a session: ten fields of eight bytes, so often over all processes (docs/performance.md)."""
 
 
-def check_fits(symbols: int, sessions: int) -> None:
+def check_fits(request: Mapping[str, Any], symbols: int, sessions: int) -> None:
     """Check that bars of so many stocks and sessions can be traded in the memory that is free."""
-    free, need = available_memory(), symbols * sessions * BYTES_A_CELL
-    if free is None or need <= free:
+    free, by = available_memory(), BYTES_A_CELL["rule" if request.get("trees") else "code"]
+    if free is None or (need := symbols * sessions * by) <= free:
         return
-    facts = {"symbols": symbols, "sessions": int(free / BYTES_A_CELL / symbols), "need": need, "free": free}
+    facts = {"symbols": symbols, "sessions": int(free / by / symbols), "need": need, "free": free}
     raise DataTooLarge(
         f"{symbols:,} stocks x {sessions:,} sessions need about {need / 1e9:.1f} GB of memory, "
         f"{free / 1e9:.1f} GB are free; {facts['sessions']:,} sessions of these stocks fit",

@@ -224,7 +224,7 @@ def _fetch(state: SignalSubgraphState, context: ToolContext) -> list[str]:
 def _bars_that_fit(state: SignalSubgraphState, source: MarketDataSource) -> Mapping[str, pd.DataFrame]:
     request = request_of(state)["checked"]
     symbols, sessions = request_symbols(request, source), request_sessions(request, source)
-    check_fits(len(symbols), len(sessions))
+    check_fits(request, len(symbols), len(sessions))
     return source.bars(symbols, session_of(request["start"]), session_of(request["end"]))
 
 
