@@ -6,7 +6,8 @@ Here a script plays the agent's model. A real one, such as ChatOpenAI(...), call
 from __future__ import annotations
 
 from langchain.agents import create_agent
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -38,9 +39,9 @@ def call_once(messages: list[BaseMessage]) -> AIMessage:
 
 if __name__ == "__main__":
     agent = create_agent(ScriptedChatModel(call_once), [make_signal], checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
+    thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
     rule = "buy when RSI(14) is below 30, sell when it is above 70, 2025"
-    state = agent.invoke({"messages": [("user", rule)]}, thread)
+    state = agent.invoke({"messages": [HumanMessage(rule)]}, thread)
     print(state["__interrupt__"][0].value["question"])
     state = agent.invoke(Command(resume="000341.SZ"), thread)
     print(state["messages"][-1].text)

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph import run_strategy
-from quantgraph.data import MarketDataSource, open_source
+from quantgraph.data import FrameSource, open_source
 
 CODES = ("600519.SH", "000001.SZ")
 
@@ -23,7 +23,9 @@ def from_sina(code: str) -> pd.DataFrame:
     """Unadjusted bars of 2024: volume in shares, amount in yuan."""
     akshare = importlib.import_module("akshare")
     digits, _, exchange = code.partition(".")
-    return akshare.stock_zh_a_daily(f"{exchange.lower()}{digits}", "20240101", "20241231", adjust="")
+    code = f"{exchange.lower()}{digits}"
+    frame: pd.DataFrame = akshare.stock_zh_a_daily(code, "20240101", "20241231", adjust="")
+    return frame
 
 
 def invented(code: str) -> pd.DataFrame:
@@ -35,11 +37,13 @@ def invented(code: str) -> pd.DataFrame:
     return pd.DataFrame({"date": days.date, **prices, "volume": volume, "amount": volume * close})
 
 
-def sina(codes: tuple[str, ...]) -> MarketDataSource:
+def sina(codes: tuple[str, ...]) -> FrameSource:
     """The bars of some stocks as a source. Keep the frames in files: Sina is asked once."""
     there = importlib.util.find_spec("akshare") is not None
     print("bars of Sina" if there else "akshare is not installed: invented prices in its form")
-    return open_source({code: from_sina(code) if there else invented(code) for code in codes})
+    source = open_source({code: from_sina(code) if there else invented(code) for code in codes})
+    assert isinstance(source, FrameSource)  # frames make one
+    return source
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ Here a script plays the deep agent's model. A real one, such as ChatOpenAI(...),
 from __future__ import annotations
 
 from deepagents import CompiledSubAgent, create_deep_agent
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
@@ -34,8 +35,9 @@ if __name__ == "__main__":
     )
     model = ScriptedChatModel(delegate)
     agent = create_deep_agent(model, subagents=[backtest], checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
-    state = agent.invoke({"messages": [("user", "Does a crossing of averages pay on 000341.SZ?")]}, thread)
+    thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
+    question = HumanMessage("Does a crossing of averages pay on 000341.SZ?")
+    state = agent.invoke({"messages": [question]}, thread)
     print(state["__interrupt__"][0].value["question"])
     state = agent.invoke(Command(resume="2025"), thread)
     print(state["messages"][-1].text)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -25,7 +26,7 @@ def chooses(messages: list[BaseMessage]) -> str:
 
 def decides(messages: list[BaseMessage]) -> str:
     """Buy what rose over seven sessions, sell what fell."""
-    decisions = {}
+    decisions: dict[str, dict[str, Any]] = {}
     for name, each in json.loads(read("decision_facts", messages[1].text) or "")["symbols"].items():
         features, value = each["features"], each["features"]["position_state"]["current_position_value"]
         closes = features["market_data"]["close_7d"]

@@ -5,6 +5,8 @@ The message that ends a request carries the request, so the host needs no field 
 
 from __future__ import annotations
 
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
@@ -35,7 +37,7 @@ if __name__ == "__main__":
     builder.add_edge(START, "signal")
     builder.add_edge("signal", "show")
     host = builder.compile(checkpointer=InMemorySaver())
-    thread = {"configurable": {"thread_id": "1"}}
+    thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
     for text in TALK:
         print(">", text)
-        host.invoke({"messages": [("user", text)]}, thread)
+        host.invoke({"messages": [HumanMessage(text)]}, thread)

@@ -12,7 +12,7 @@ from quantgraph.data import Members, Panel
 from quantgraph.errors import BadWindow, NoData, UnknownSymbol
 from quantgraph.testing import check_source
 
-DAYS = pd.bdate_range("2024-01-02", periods=120, name="trade_date", unit="us")
+DAYS = pd.bdate_range("2024-01-02", periods=120, name="trade_date").as_unit("us")
 CLOSE = {"600001.SH": 10 + np.sin(np.arange(120) / 8), "600002.SH": 20 + np.cos(np.arange(120) / 11)}
 
 

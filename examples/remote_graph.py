@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from langchain_core.runnables import RunnableConfig
 from langgraph.pregel.remote import RemoteGraph
 from langgraph.types import Command
 from langgraph_sdk import get_sync_client
@@ -32,8 +33,8 @@ def server() -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = probe.getsockname()
-    command = [sys.executable, "-m", "langgraph_cli", "dev", "--config", CONFIG, "--port", str(address[1])]
-    command += ["--no-browser", "--no-reload"]
+    command = [sys.executable, "-m", "langgraph_cli", "dev", "--config", str(CONFIG)]
+    command += ["--port", str(address[1]), "--no-browser", "--no-reload"]
     with (
         Path("server.log").open("w", encoding="utf-8") as log,
         subprocess.Popen(command, env=os.environ | QUIET, stdout=log, stderr=log) as process,
@@ -54,7 +55,7 @@ def is_open(address: tuple[str, int]) -> bool:
 if __name__ == "__main__":
     with server() as url, get_sync_client(url=url) as client:
         trading = RemoteGraph("trading", sync_client=client)
-        thread = {"configurable": {"thread_id": str(uuid.uuid4())}}
+        thread: RunnableConfig = {"configurable": {"thread_id": str(uuid.uuid4())}}
         sentence = "000341.SZ, buy when RSI(14) is below 30, sell when it is above 70"
         state = trading.invoke({"messages": [{"role": "user", "content": sentence}]}, thread)
         print(state["__interrupt__"][0]["value"]["question"])

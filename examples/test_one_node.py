@@ -9,7 +9,7 @@ from langchain_core.messages import HumanMessage
 from quantgraph import DataState
 from quantgraph.runtime import Resources
 from quantgraph.runtime.graph_state import changed
-from quantgraph.subgraphs.signal import reflection_node, route_from_reflection
+from quantgraph.subgraphs.signal import SignalSubgraphState, reflection_node, route_from_reflection
 from quantgraph.testing import ScriptedChatModel
 
 REPLY = {
@@ -29,7 +29,7 @@ REPLY = {
 def test_reflection_reads_what_the_model_replies_and_fetches_first() -> None:
     model = ScriptedChatModel([f"```json\n{json.dumps(REPLY)}\n```"])
     resources = Resources(model={"reflection": model}, store=DataState())
-    state = {"messages": [HumanMessage("whatever the script answers to", id="1")]}
+    state: SignalSubgraphState = {"messages": [HumanMessage("whatever the script answers to", id="1")]}
 
     update = reflection_node(state, resources=resources)
 
@@ -40,5 +40,5 @@ def test_reflection_reads_what_the_model_replies_and_fetches_first() -> None:
 
 
 def test_a_question_comes_before_everything_else() -> None:
-    state = {"messages": [], "clarification_needed": "which stocks?", "data_ready": True}
+    state: SignalSubgraphState = {"messages": [], "clarification_needed": "which stocks?", "data_ready": True}
     assert route_from_reflection(state) == "clarify"

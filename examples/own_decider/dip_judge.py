@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel
@@ -18,6 +18,7 @@ from quantgraph.errors import ModelOutputInvalid
 from quantgraph.llm.messages import read_json, wrap
 
 ROLE = "dip_judge"
+Side = Literal["buy", "sell"]
 PROMPT = """You judge dips. The facts are the last closes of each symbol and the shares that are held.
 Reply with one JSON object: {"buy": [symbols], "sell": [held symbols], "why": "a sentence"}."""
 
@@ -54,7 +55,7 @@ class DipJudge(ModelDecider):
 
     def decide(self, context: DecisionContext) -> Decision:
         closes, account = context.view["ohlcv"]["close"], context.account
-        facts = {
+        facts: dict[str, dict[str, Any]] = {
             str(symbol): {"closes": known.tolist(), "held": account.quantity(str(symbol))}
             for symbol in closes.columns
             if len(known := closes[symbol].dropna().tail(4)) == 4
@@ -67,6 +68,7 @@ class DipJudge(ModelDecider):
             verdict = read_json(reply.content, Verdict)
         except ModelOutputInvalid as error:
             return Decision([], notes={"why": f"hold: {error.message}"})
+        orders: list[tuple[str, Side, int]]
         orders = [(symbol, "sell", facts[symbol]["held"]) for symbol in verdict.sell if symbol in facts]
         orders += [(symbol, "buy", 100) for symbol in verdict.buy if symbol in facts]
         sent = [

@@ -37,7 +37,7 @@ from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal import build_signal_graph
 
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
-CompiledTradingGraph = CompiledStateGraph[TradingState, None, TradingState, TradingState]
+CompiledTradingGraph = CompiledStateGraph[TradingState, None, Any, TradingState]
 
 
 def create_trading_graph(

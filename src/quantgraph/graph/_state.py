@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -28,16 +28,16 @@ class Proposal(TypedDict):
     """Sequence numbers of the approved orders; empty until approved."""
 
 
-class TradingState(SignalSubgraphState):
+class TradingState(SignalSubgraphState, total=False):
     """State of the main graph. Only ``messages`` is required; account and trades are in the ledger."""
 
-    session: NotRequired[str | None]
+    session: str | None
     """The session being traded, ``YYYYMMDD``; None before the first and after the last."""
-    proposal: NotRequired[Proposal | None]
+    proposal: Proposal | None
     """The session's orders, decided and not sent yet; only with ``approve``."""
-    approved_from: NotRequired[str | None]
+    approved_from: str | None
     """The session, ``YYYYMMDD``, whose answer approved the orders of all later ones."""
-    assistant_context: NotRequired[str]
+    assistant_context: str
     """The context, as JSON, with which an assistant of a server began the request."""
-    summary: NotRequired[dict[str, Any]]
+    summary: dict[str, Any]
     """The result, plain JSON, see :func:`quantgraph.report.summarise`."""

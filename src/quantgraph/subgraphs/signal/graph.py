@@ -35,7 +35,8 @@ from quantgraph.subgraphs.signal.state import SignalSubgraphState, check_fields
 _RESULT_FIELDS = ("messages", "data_ref", "ended_because", "error_messages", "quantgraph")
 
 SignalGraph = StateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
-CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, SignalSubgraphState, SignalSubgraphState]
+# Messages come in each form that LangChain reads, which a type of the state would refuse.
+CompiledSignalGraph = CompiledStateGraph[SignalSubgraphState, None, Any, SignalSubgraphState]
 
 
 def create_signal_subgraph(
@@ -171,9 +172,9 @@ def map_to_subgraph_state(main_state: Mapping[str, Any]) -> SignalSubgraphState:
     return cast("SignalSubgraphState", changed({"quantgraph": main_state.get("quantgraph")}, changes))
 
 
-def map_to_main_state(subgraph_state: SignalSubgraphState) -> dict[str, Any]:
+def map_to_main_state(subgraph_state: Mapping[str, Any]) -> dict[str, Any]:
     """Return the subgraph's result as an update of the host.
 
     It has ``messages``, ``data_ref``, ``ended_because``, ``error_messages`` and ``quantgraph``.
     """
-    return {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}  # type: ignore[literal-required]
+    return {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Required
 
 from langchain_core.messages import AnyMessage
 from langgraph.graph.message import add_messages
@@ -15,13 +15,10 @@ from quantgraph.errors import BadOption
 from quantgraph.runtime.graph_state import EndedBecause, Groups, replace_groups
 
 
-class SignalSubgraphState(TypedDict):
-    """State of the signal subgraph.
+class SignalSubgraphState(TypedDict, total=False):
+    """Plain JSON, which any checkpointer accepts. Only ``messages`` is required to start."""
 
-    Only ``messages`` is required to start. All values are plain JSON, which any checkpointer accepts.
-    """
-
-    messages: Annotated[list[AnyMessage], add_messages]
+    messages: Required[Annotated[list[AnyMessage], add_messages]]
     current_task: str
     """The next task: ``reflection``, ``data_fetch``, ``signal_gen``, ``validate``, ``clarify`` or ``end``."""
     data_ready: bool
@@ -46,13 +43,13 @@ class SignalSubgraphState(TypedDict):
     retry_count: int
     """Failed attempts since the start or the last answer."""
 
-    data_ref: NotRequired[str]
+    data_ref: str
     """The commit that the run works on."""
-    ended_because: NotRequired[EndedBecause | None]
+    ended_because: EndedBecause | None
     """Why the graph ended."""
-    run_id: NotRequired[str]
+    run_id: str
     """Id of the run in its ledger and recording; made if the caller gives none."""
-    quantgraph: NotRequired[Annotated[Groups, replace_groups]]
+    quantgraph: Annotated[Groups, replace_groups]
     """All else, in the groups ``request``, ``strategy``, ``dialogue`` and ``progress``: see
     :mod:`quantgraph.runtime.graph_state`. A host that has this key keeps the request without its messages."""
 
