@@ -12,17 +12,19 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import Runnable
 from pydantic import SecretStr
 
-from quantgraph.errors import BadOption, NotConfigured
+from quantgraph.errors import NotConfigured
 from quantgraph.llm._capability_model import CapabilityChatModel
 from quantgraph.llm._model_call import load_prices, reply_cache
 from quantgraph.llm._recorded_model import RecordedChatModel
 from quantgraph.llm._retry import CallPolicy
+from quantgraph.llm._runnable_model import given_model
 from quantgraph.settings import Role, Settings, check_key, check_role, is_loopback, load_settings
 
-Model = str | BaseChatModel | Mapping[Role, str | BaseChatModel]
-"""A chat model, a model's name, or either by role."""
+Model = str | Runnable[Any, Any] | Mapping[Role, str | Runnable[Any, Any]]
+"""A chat model, or what ends in one; a model's name, ``provider:name``, too; or either by role."""
 
 
 KEYLESS = "keyless"
@@ -45,7 +47,8 @@ def get_llm(
     role
         The role that uses the model.
     model
-        A chat model, returned unchanged; a model name; ``"keyless"`` for the planner; or a mapping by
+        A chat model, returned unchanged, or what ends in one (fallbacks, retries, bound options); a model
+        name of the settings' server, or ``provider:name``; ``"keyless"`` for the planner; or a mapping by
         role, in which the settings decide missing roles. None means that the settings decide.
     settings
         None means :func:`~quantgraph.settings.load_settings`.
@@ -104,15 +107,9 @@ def _choose(role: Role, model: Model | None, settings: Settings | None) -> BaseC
         for name in model:
             check_role(name)
         choice = model.get(role)
-    if isinstance(choice, BaseChatModel):
-        return choice
-    if choice is not None and not isinstance(choice, str):
-        kind = type(choice).__name__
-        raise BadOption(
-            f"model must be a chat model, a model name, or a mapping by role, not {kind}", option="model"
-        )
     settings = settings or load_settings()
-    return _build(choice or settings.model_for(role), role, settings)
+    found = given_model(settings.model_for(role) if choice in (None, "") else choice)
+    return found if isinstance(found, BaseChatModel) else _build(found, role, settings)
 
 
 def _build(name: str | None, role: Role, settings: Settings) -> BaseChatModel:

@@ -259,12 +259,15 @@ def model_facts(model: object, options: Mapping[str, Any] | None = None) -> Mode
     options
         Further options of a call, which may hold secrets too.
     """
+    others = [vars(innermost_model(each)) for each in getattr(model, "others", ())]
     model = innermost_model(model)
     name = getattr(model, "model_name", None) or getattr(model, "model", None)
     fields = {**(getattr(model, "__pydantic_private__", None) or {}), **getattr(model, "__dict__", {})}
     url = _address(fields)
     query = {"default_query": dict(parse_qsl(urlsplit(url).query))}
-    found = {one for one in secrets_in([fields, options, url, query]) if len(one) >= _SHORTEST_SECRET}
+    found = {
+        one for one in secrets_in([fields, *others, options, url, query]) if len(one) >= _SHORTEST_SECRET
+    }
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
         base_url=without_secrets(url).rstrip("/") or None,
