@@ -85,12 +85,11 @@ those of EXIT."""
 
 EXIT = _table("basis peak last count range since waiting kind base at ranged again number exited silent")
 """What a plan follows of a symbol. Basis and peak in units; ``last`` price and ``count`` of its purchases;
-its average true ``range`` in units, -1 for none, and the one that an exit was ``ranged`` by;
-``since`` is the session of the entry, below 0
-before the block. An exit: ``kind``, the price ``base`` that its level is counted from, the session ``at``
-which it was, how it has come to wait, the ``number`` of today's order (0: none). ``exited`` is the session of
-the plan's last sale, -1 for none since the last purchase, -2 for one before the block; ``silent``, whether
-the signal was 1 then, and ever since."""
+its average true ``range`` in units, -1 for none, and the one that an exit was ``ranged`` by; ``since`` is
+the session of the entry, below 0 before the block. An exit: ``kind``, the price ``base`` that its level is
+counted from, the session ``at`` which it was, how it has come to wait, the ``number`` of today's order (0:
+none). ``exited`` is the session of the plan's last sale, -1 for none since the last purchase, -2 for one
+before the block; ``silent``, whether the signal was 1 then, and ever since."""
 
 MISS = _table("session column cents")
 """A purchase of the schedule whose cash is too little."""
@@ -720,9 +719,9 @@ def _purchases(  # noqa: PLR0917
             return False
         if not beyond:
             order.filled = 1
-            state.exits[column].range = market.ranges[t, column] if is_new else -1
             _enter(t, column, order, _fill(order, price, -1, term), state, is_new)
             if is_new:
+                state.exits[column].range = market.ranges[t, column]
                 _insert(column, bought, market.rank, found)
                 bought += 1
     _merge(bought, purse.held, market.rank, state.held, found)

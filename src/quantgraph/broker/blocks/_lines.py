@@ -7,7 +7,7 @@ time between two days on which any of the dated rules changes.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache, lru_cache, partial
 from itertools import compress, pairwise
@@ -135,16 +135,13 @@ def _band(rules: Rulebook, symbol: str, day: dt.date, unit: int) -> tuple[int, i
 CHARGES = ("commission", "duty", "transfer", "regulatory", "slippage")
 
 
-Reasons = dict[tuple[int, int], str]
-
-
-def reasons_of(plan: TradePlan) -> Reasons:
+def reasons_of(plan: TradePlan) -> dict[tuple[int, int], str]:
     """Why :class:`~quantgraph.agents.SignalRule` sends orders, by their kind and whether they sell."""
     resized = dict.fromkeys([(RESIZED, 0), (RESIZED, 1)], "rebalance")
     return {(SIGNAL, 0): "signal 1", (SIGNAL, 1): "signal -1", (ADDED, 0): plan.addition_reason, **resized}
 
 
-def fill_texts(orders: Table, symbols: Sequence[str], unit: int, reasons: Reasons) -> list[str]:
+def fill_texts(orders: Table, symbols: Sequence[str], unit: int, reasons: Mapping[Any, str]) -> list[str]:
     """The body of each fill with one of the reasons, an empty text for another order."""
     plain = [orders[name].tolist() for name in ("filled", "kind", "sells", "column", "sequence", "quantity")]
     money = [_texts(orders[name], _money) for name in ("notional", *CHARGES)]
