@@ -111,6 +111,7 @@ def _place(field: str) -> tuple[int, str]:
     return _PRICES.index(field) if field in _PRICES else len(_PRICES), field
 
 
+_MAPPED = 1 << 20  # bytes of a frame whose memory is its file
 _NAME = re.compile(r"[0-9a-f]{32}")  # "d41d8cd98f00b204e9800998ecf8427e"
 
 
@@ -119,21 +120,27 @@ def commit_name(tree: Commit) -> str:
     return content_hash(_listing(tree))
 
 
-def write_commit(folder: Path, ref: str, tree: Commit) -> None:
-    """Write a commit. A file that exists has the same content and is not written again."""
+def write_commit(folder: Path, ref: str, tree: Commit) -> Commit:
+    """Write a commit, and return it in the memory of its files; one that exists is not written again."""
     with storage_errors(folder):
         (folder / "objects").mkdir(parents=True, exist_ok=True)
         (folder / "commits").mkdir(parents=True, exist_ok=True)
-    for frame in tree.frames:
+
+    def put(frame: FrozenFrame) -> FrozenFrame:
         path = folder / "objects" / f"{frame.digest}.arrow"
-        if not path.exists():
-            write_atomic(path, _encode(frame))
+        if path.exists():
+            return frame
+        write_atomic(path, _encode(frame))
+        return _decode(path.parent, frame.digest) if frame.nbytes >= _MAPPED else frame
+
+    panels = {key: {name: put(each) for name, each in fields.items()} for key, fields in tree.panels.items()}
     path = _records_path(folder, tree.records.digest)
     if tree.records.entries and not path.exists():
         write_atomic(path, _lines(tree.records))
     path = folder / "commits" / f"{ref}.json"
     if not path.exists():
         write_atomic(path, _listing(tree))
+    return Commit(panels=panels, records=tree.records)
 
 
 def read_commit(folder: Path, ref: str) -> Commit | None:

@@ -298,7 +298,7 @@ class DataState:
                     made = change(tree)
                     ref = self._name(made)
                     if self._spill:
-                        write_commit(self._spill, ref, made)
+                        made = write_commit(self._spill, ref, made)
                     with self._lock:
                         if not (base or start == self._head):
                             continue
