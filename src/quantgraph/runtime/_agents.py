@@ -30,6 +30,7 @@ from quantgraph.errors import ModelUnavailable, NoProgress, QuantGraphError
 from quantgraph.llm.messages import wrap
 from quantgraph.recording import Recorder
 from quantgraph.recording.scope import call_once
+from quantgraph.runtime._own_graph import OwnGraph
 from quantgraph.runtime._run_node import NO_CHECKPOINTS, STEP_LIMIT, run_node
 from quantgraph.runtime.dialogue._events import EventsTransformer
 from quantgraph.runtime.endings._endings import FATAL_ERRORS
@@ -295,12 +296,6 @@ def _with_code(text: str) -> str:
     return line if re.match(r"[a-z_]+: ", line) else f"bad_tool_call: {line}"  # "unknown_symbol: AAPL"
 
 
-class _ShownOffline(CompiledStateGraph[Any, Any, Any, Any]):
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        drawing = self.get_graph().draw_mermaid()
-        return {"text/plain": drawing, "text/vnd.mermaid": drawing}
-
-
 _THREADS: WeakKeyDictionary[asyncio.AbstractEventLoop, ThreadPoolExecutor] = WeakKeyDictionary()
 """By event loop the threads of steps that ask. In the loop's own they would wait for an asynchronous
 checkpointer, which needs one of these threads to answer."""
@@ -333,11 +328,11 @@ def compile_graph(
     *,
     checkpointer: BaseCheckpointSaver[Any] | Literal[False] | None = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Compile a graph, with the events of its runs in v3 streams, and shown in a notebook without a network.
+    """Compile a graph, with the events of its runs in v3 streams, as an :class:`OwnGraph`.
 
     LangGraph's own display sends the graph to a server, and is a traceback without one. Copies with another
-    configuration are shown so, too.
+    configuration are such, too.
     """
     compiled = graph.compile(checkpointer=checkpointer, name=name, transformers=[EventsTransformer])
-    compiled.__class__ = _ShownOffline
+    compiled.__class__ = OwnGraph
     return compiled
