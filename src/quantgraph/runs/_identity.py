@@ -116,11 +116,11 @@ class Identity:
 def identity_of(spec: RunSpec, graph: Any, resources: OpenResources) -> Identity:
     """Identity that a run of this specification and these resources has now."""
     settings, decider = resources.settings, resources.decider or SignalRule()
-    configuration = _spec_values(spec) | _decider_values(decider) | setting_values(settings)
+    found = _spec_values(spec) | _decider_values(decider) | setting_values(settings) | resources.prompt_values
     for role in (*_ROLES, *map(check_role, ModelDecider.of(decider).roles)):
-        configuration |= _model_values(role, resources.model, settings_of(decider, role, settings))
+        found |= _model_values(role, resources.model, settings_of(decider, role, settings))
     return Identity(
-        configuration=configuration,
+        configuration=found,
         graph={
             f"{edge.source} -> {edge.target}": "conditional" if edge.conditional else "always"
             for edge in graph.get_graph(xray=True).edges

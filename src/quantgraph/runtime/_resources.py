@@ -18,6 +18,7 @@ from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model
 from quantgraph.recording import Budget, Recorder, recorded_source
+from quantgraph.runtime._prompts import Prompts
 from quantgraph.runtime.dialogue._events import RunEvent
 from quantgraph.runtime.dialogue._forms import QuestionForm
 from quantgraph.runtime.dialogue._questions import Answer, OnClarify
@@ -30,7 +31,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")  # "20240102-093000-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resources:
+class Resources(Prompts):
     """Live objects of a graph or a run; each has a default.
 
     Attributes
@@ -43,6 +44,8 @@ class Resources:
     model
         A chat model, a model's name, or a mapping of role to either. Default: the model of the settings; with
         no key set, the keyless planner.
+    prompts
+        By node of the signal subgraph a text with the placeholders of ours, or a function of ours.
     decider
         Turns signals into orders. Default: :class:`~quantgraph.agents.SignalRule`.
     store

@@ -38,29 +38,27 @@ def code_prompt(
     context: ToolContext,
     request: Mapping[str, Any],
     attempts: Sequence[Attempt],
-    packages: Sequence[str],
+    resources: OpenResources,
 ) -> str:
     """Return the prompt of code for a request, with the errors that no attempt of its conversation has."""
     view, words = context.view, language(state)
     known = {error for attempt in attempts for error in attempt["errors"]}
-    errors = [error for error in state.get("error_messages", []) if error not in known]
+    errors = "\n".join(error for error in state.get("error_messages", []) if error not in known)
+    packages = ", ".join(resources.settings.sandbox_packages)
     coded = bool(coded_in(request))
     text = _conditions_text if coded else _strategy_text
-    prompt = prompt_text("conditions" if coded else "signal_generate", words).format(
+    ours = prompt_text("conditions" if coded else "signal_generate", words)
+    prompt = (ours if coded else resources.prompt("signal_generate", ours)).format(
         available_ohlcv=_bars(view, request, words),
         available_indicators=field_list(view["indicators"]),
         strategy_description=text(state, request, context),
     )
     parts = [
         prompt,
-        say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", "\n".join(errors))
-        if errors
-        else "",
+        errors and say(words, zh="未解决的错误\n", en="Open errors\n") + wrap("errors", errors),
         "" if coded else _watched_text(state, request, context),
         _previous_code(state),
-        say(words, zh="还可以导入：", en="These can be imported, too: ") + ", ".join(packages)
-        if packages
-        else "",
+        packages and say(words, zh="还可以导入：", en="These can be imported, too: ") + packages,
         "" if coded else prompt_text("idioms", words),
     ]
     return "\n\n".join(filter(None, parts))

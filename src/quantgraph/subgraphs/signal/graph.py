@@ -17,6 +17,7 @@ from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.graph_state import changed, check_messages
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
+from quantgraph.subgraphs.signal._prompts import check_prompts
 from quantgraph.subgraphs.signal._updates import initial_state
 from quantgraph.subgraphs.signal.nodes.clarify import clarify_node
 from quantgraph.subgraphs.signal.nodes.data_fetch import data_fetch_node
@@ -45,6 +46,7 @@ def create_signal_subgraph(
     source: SourceLike | None = None,
     on_clarify: OnClarify | None = None,
     questions: QuestionForm | None = None,
+    prompts: Mapping[str, str | Callable[[str], str]] | None = None,
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     settings: Settings | None = None,
     resources: Resources | None = None,
@@ -53,7 +55,7 @@ def create_signal_subgraph(
 
     Parameters
     ----------
-    model, source, on_clarify, questions, settings
+    model, source, on_clarify, questions, prompts, settings
         See :class:`~quantgraph.runtime.Resources`.
     checkpointer
         Only to run the subgraph on its own. As a node of another graph it uses the host's.
@@ -79,6 +81,7 @@ def create_signal_subgraph(
         source=source,
         on_clarify=on_clarify,
         questions=questions,
+        prompts=prompts,
         checkpointer=checkpointer,
         settings=settings,
     )
@@ -97,6 +100,7 @@ def build_signal_graph(
     ``input_schema``, ``output_schema`` and ``context_schema``.
     """
     opened = open_resources(resources)
+    check_prompts(opened)
 
     def check_host(state: Mapping[str, Any]) -> None:
         check_fields(state)

@@ -147,7 +147,7 @@ def _ask_model(
 ) -> str:
     """Let the model word the question."""
     count = state.get("clarification_count", 0)
-    prompt = CLARIFY_NODE_PROMPT.format(
+    prompt = resources.prompt("clarify", CLARIFY_NODE_PROMPT).format(
         clarification_reason=task["reason"],
         clarification_count=count,
         execution_history=escape_tags("\n".join(state.get("execution_history", []))) or "-",

@@ -294,7 +294,7 @@ def _ask_agent(
         "end_date": request["end"],
         "required_indicators": request["indicators"],
     }
-    prompt = DATA_FETCH_AGENT_PROMPT.format(
+    prompt = resources.prompt("data_fetch", DATA_FETCH_AGENT_PROMPT).format(
         **{**facts, "required_indicators": json.dumps(request["indicators"])}
     )
     agent = agent or build_agent("data_fetch", resources)

@@ -278,7 +278,7 @@ def ask_model(reading: Reading) -> Reading | Question:
 
     errors, misreadings, doubts = list(state["error_messages"]), list[Misreading](), list[Misreading]()
     for _ in range(_READINGS):
-        prompt = _prompt({**state, "error_messages": errors}, text)
+        prompt = _prompt({**state, "error_messages": errors}, text, reading.resources)
         try:
             question = agent_question(prompt, "context", facts)
             reply = ask_json(invoke, question, ReflectionReply, check=check_finished)
@@ -376,8 +376,8 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
     }
 
 
-def _prompt(state: SignalSubgraphState, text: str) -> str:
-    return prompt_text("reflection", language(state)).format(
+def _prompt(state: SignalSubgraphState, text: str, resources: OpenResources) -> str:
+    return resources.prompt("reflection", prompt_text("reflection", language(state))).format(
         data_ready=state["data_ready"],
         indicators_ready=state["indicators_ready"],
         signal_ready=state["signal_ready"],

@@ -111,7 +111,7 @@ def _generate(state: SignalSubgraphState, resources: OpenResources, agent: Agent
         replies = invoke_agent(
             agent or build_agent("signal_generate", resources),
             context,
-            code_prompt(state, context, request, attempts, resources.settings.sandbox_packages),
+            code_prompt(state, context, request, attempts, resources),
             earlier=earlier_messages(attempts, language(state)),
         )
     except MODEL_ERRORS as error:

@@ -266,7 +266,7 @@ def _review(
     """
     if target == "signal" and (kept := previous_review(state)):
         return kept
-    prompt = prompt_text("validation", language(state)).format(
+    prompt = resources.prompt("validate", prompt_text("validation", language(state))).format(
         validation_type=target, expected_fields=request_of(state)["checked"]["indicators"]
     )
     view = resources.store.view(as_of(state, resources), ref)
