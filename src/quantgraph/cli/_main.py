@@ -326,7 +326,7 @@ def _check_at_once(question: str, model: str | None, settings: Settings) -> None
             "SENTENCE is empty; describe a strategy, for example: "
             "quantgraph run 'all stocks, 5-day average crosses above the 20-day average, past year'"
         )
-    if model and model != "keyless" and ":" not in model:  # "anthropic:claude" has a key of its own
+    if model not in {None, "keyless"} and ":" not in str(model):  # "anthropic:claude" has a key of its own
         from quantgraph.settings import check_key
 
         check_key(model, "reflection", settings)

@@ -101,14 +101,13 @@ def role_model(
 
 
 def _choose(role: Role, model: Model | None, settings: Settings | None) -> BaseChatModel:
-    check_role(role)
-    choice: object = model
-    if isinstance(model, Mapping):
-        for name in model:
-            check_role(name)
-        choice = model.get(role)
+    for name in (role, *(model if isinstance(model, Mapping) else ())):
+        check_role(name)
+    choice = model.get(role) if isinstance(model, Mapping) else model
+    if isinstance(found := given_model(choice or None), BaseChatModel):
+        return found
     settings = settings or load_settings()
-    found = given_model(settings.model_for(role) if choice in (None, "") else choice)
+    found = found or given_model(settings.model_for(role))
     return found if isinstance(found, BaseChatModel) else _build(found, role, settings)
 
 

@@ -265,9 +265,8 @@ def model_facts(model: object, options: Mapping[str, Any] | None = None) -> Mode
     fields = {**(getattr(model, "__pydantic_private__", None) or {}), **getattr(model, "__dict__", {})}
     url = _address(fields)
     query = {"default_query": dict(parse_qsl(urlsplit(url).query))}
-    found = {
-        one for one in secrets_in([fields, *others, options, url, query]) if len(one) >= _SHORTEST_SECRET
-    }
+    held = secrets_in([fields, *others, options, url, query])
+    found = {one for one in held if len(one) >= _SHORTEST_SECRET}
     return ModelFacts(
         name=name if isinstance(name, str) else type(model).__name__,
         base_url=without_secrets(url).rstrip("/") or None,
