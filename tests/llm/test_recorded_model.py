@@ -585,15 +585,14 @@ def test_recording_adds_less_than_twice_what_a_call_to_a_model_that_answers_at_o
     question = [HumanMessage("x" * 8000)]
 
     def cost(recording: Recording) -> float:
-        best = float("inf")
-        for part in range(8):
-            with in_scope(Scope(recording=recording, path=f"node{part}")):
-                begun = time.thread_time()
-                for _ in range(25):
-                    model.invoke(question)
-                best = min(best, (time.thread_time() - begun) / 25)
-        return best
+        with in_scope(Scope(recording=recording, path="node")):
+            begun = time.thread_time()
+            for _ in range(25):
+                model.invoke(question)
+            return time.thread_time() - begun
 
-    bare = cost(Recording("r"))
-    taped = cost(Recorder(tmp_path / "run.sqlite").of("r"))
+    costs = [
+        (cost(Recording("r")), cost(Recorder(tmp_path / f"{part}.sqlite").of("r"))) for part in range(12)
+    ]
+    bare, taped = map(min, zip(*costs, strict=True))  # in turns: another process slows both
     assert taped < 3 * bare  # a ratio: machines differ by more than that in milliseconds

@@ -83,7 +83,7 @@ def mcp(  # noqa: PLR0917 - typer reads options from the parameters
     with usage_errors(debug=debug):
         from quantgraph.integrations.mcp import serve_research
 
-        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
         access = _access(http, port, None, _token(token_file))
         serve_research(
             access,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -1250,6 +1251,32 @@ def test_over_stdio_what_is_no_message_is_passed_over(tmp_path):
     say({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": STATUS})
     assert heard(9)["result"]["structuredContent"]["total"] in {0, 1}
     ended(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("calls", [0, 300])
+def test_over_stdio_a_signal_ends_a_server_whose_client_keeps_its_streams_open(tmp_path, number, calls):
+    process = started(tmp_path / "work")
+    ping = json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}) + "\n"
+    process.stdin.write(json.dumps(HELLO[0]).encode() + b"\n" + ping.encode() * calls)
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.send_signal(number)
+    assert process.wait(timeout=30) == 128 + signal.SIGINT
+    assert ended(process).count(b"\n") <= calls
+
+
+def test_over_stdio_a_client_that_reads_no_more_ends_the_server(tmp_path):
+    process = started(tmp_path / "work")
+    process.stdin.write(json.dumps(HELLO[0]).encode() + b"\n")
+    process.stdin.flush()
+    assert process.stdout.readline()
+    process.stdout.close()
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "ping"}).encode() + b"\n")
+    process.stdin.flush()
+    with process.stdin, process.stderr:
+        assert process.wait(timeout=30) == 0
+        assert process.stderr.read() == b""
 
 
 def killed_at(folder, has_come):

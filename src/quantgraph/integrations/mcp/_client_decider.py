@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -400,7 +399,7 @@ def _serving(
 ) -> Iterator[tuple[str, Wait]]:
     """Serve a handler while the block runs; it gets a client's configuration, and what runs the run."""
     from quantgraph.integrations.mcp._server import bound_socket, serving_http, with_token
-    from quantgraph.tools.mcp import http_app, make_server
+    from quantgraph.tools.mcp import http_app, make_server, serve_stdio
 
     wanted: list[tuple[str, tuple[str, ...] | None, int, str]] = []
     if access.port is not None:
@@ -416,7 +415,8 @@ def _serving(
             apps.append((with_token(server, access.token, folder.name), listening))
             urls[name] = f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
         stack.enter_context(serving_http(apps))
-        lines = _stdio_thread(handler, access.stdio, control) if access.stdio else None
+        left = partial(control.request_drain, "the client left")
+        lines = serve_stdio(make_server(handler), *access.stdio, left) if access.stdio else None
         address = json.dumps(_configuration(urls, access.token, folder))
 
         def wait(decider: McpClient, run: Callable[[], RunResult]) -> RunResult:
@@ -433,25 +433,6 @@ def _serving(
             return result
 
         yield address, wait
-
-
-def _stdio_thread(
-    handler: ClientHandler, streams: tuple[TextIO, TextIO], control: RunControl
-) -> threading.Thread:
-    """Serve two streams in a thread; the run stops when the client leaves."""
-    import anyio
-
-    from quantgraph.tools.mcp import make_server, serve_stdio
-
-    def serve() -> None:
-        try:
-            anyio.run(serve_stdio, make_server(handler), *streams)
-        finally:
-            control.request_drain("the client left")
-
-    thread = threading.Thread(target=serve, name="mcp stdio", daemon=True)
-    thread.start()
-    return thread
 
 
 def _configuration(urls: Mapping[str, str], token: str, folder: Path) -> dict[str, Any]:

@@ -333,8 +333,6 @@ def serve_research(
     NotConfigured
         If the extra ``mcp`` is not installed.
     """
-    import anyio
-
     from quantgraph.tools.mcp import http_app, make_server, serve_stdio
 
     settings = load_settings(**({"data_source": source} if source else {}))
@@ -350,7 +348,7 @@ def serve_research(
     server = make_server(research, instructions=INSTRUCTIONS, texts=research.texts)
     try:
         if access.stdio is not None:
-            anyio.run(serve_stdio, server, *access.stdio)
+            serve_stdio(server, *access.stdio).join()  # which a signal ends, whatever a thread waits for
             return
         with bound_socket(access.port or 0, "port") as listening:
             app = with_token(http_app(server, max_body=_MAX_BODY), access.token, "research")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from importlib.metadata import version
-from typing import Any, Final, TextIO, TypeVar, cast
+from typing import Any, Final, TextIO, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -204,7 +205,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]]')  # "{"
 
 async def _shallow_lines(lines: TextIO) -> AsyncIterator[str]:
     """Messages with null in place of what is nested too deeply, for a tool to refuse its arguments."""
-    async for line in anyio.wrap_file(lines):
+    while line := await anyio.to_thread.run_sync(lines.readline, abandon_on_cancel=True):
         yield _shallow(line) if line.count("{") + line.count("[") > _DEEPEST_MESSAGE else line
 
 
@@ -220,13 +221,27 @@ def _shallow(line: str) -> str:
     return "".join([*kept, line[begin:]])
 
 
-async def serve_stdio(server: Any, lines_in: TextIO, lines_out: TextIO) -> None:
-    """Serve one client over two streams, until the first ends."""
-    async with stdio_server(
-        cast("anyio.AsyncFile[str]", _shallow_lines(lines_in)),
-        cast("anyio.AsyncFile[str]", anyio.wrap_file(lines_out)),
-    ) as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+def serve_stdio(
+    server: Any, lines_in: TextIO, lines_out: TextIO, at_end: Callable[[], None] = lambda: None
+) -> threading.Thread:
+    """Serve one client over two streams in a thread, until one of them ends or the process does."""
+    streams: Any = (_shallow_lines(lines_in), anyio.wrap_file(lines_out))
+
+    async def serve() -> None:
+        async with stdio_server(*streams) as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+
+    def work() -> None:
+        try:
+            anyio.run(serve)
+        except* BrokenPipeError:
+            pass  # the client has left
+        finally:
+            at_end()
+
+    thread = threading.Thread(target=work, name="mcp stdio", daemon=True)
+    thread.start()
+    return thread
 
 
 @asynccontextmanager
