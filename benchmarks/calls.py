@@ -79,10 +79,7 @@ def clean_run(language: str) -> None:
     with OpenAIStub(lambda request: answer(request, language)) as server:
         settings = load_settings(openai_base_url=server.base_url, openai_api_key="local", model="stub")
         graph = create_signal_subgraph(
-            source="sample",
-            on_clarify="fail",
-            settings=settings,
-            resources=Resources(store=DataState()),
+            source="sample", on_clarify="fail", settings=settings, resources=Resources(store=DataState())
         )
         state = graph.invoke({"messages": [("user", SENTENCES[language])]})
         if state["ended_because"] != "done":

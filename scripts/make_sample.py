@@ -270,9 +270,7 @@ def latent_returns(rng: np.random.RandomState, stocks: Stocks, days: int) -> Lat
     market = split(rng, returns, market_volatility)
     by_sector = {
         sector: split(
-            rng,
-            0.006 * fat_tails(rng, 6, days) + regimes(rng, days, (-0.0002, 0.0, 0.0002), 30, 90),
-            0.006,
+            rng, 0.006 * fat_tails(rng, 6, days) + regimes(rng, days, (-0.0002, 0.0, 0.0002), 30, 90), 0.006
         )
         for sector in SECTORS
     }

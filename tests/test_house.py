@@ -124,10 +124,7 @@ def test_the_quick_check_runs_the_tests_that_use_a_changed_module():
         Path("tests/test_house.py"),
         Path("scripts/docs.py"),
     ]
-    assert quick.relevant_tests(changed) == [
-        "tests/market/test_money.py",
-        "tests/test_house.py",
-    ]
+    assert quick.relevant_tests(changed) == ["tests/market/test_money.py", "tests/test_house.py"]
 
 
 def rooms():

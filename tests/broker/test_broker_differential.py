@@ -62,11 +62,7 @@ def signal(panel):
     opinions = ((change > 0.025) * 1.0 - (change < -0.025) * 1.0).where(change.notna())
     stuck = (opens <= panel["down_limit"]) | opens.isna()
     wanted = stuck | panel["dividend"].notna() | panel["split"].notna()
-    for moment, ahead, opinion in (
-        (wanted, 2, 1.0),
-        (stuck, 1, -1.0),
-        (opens >= panel["up_limit"], 1, 1.0),
-    ):
+    for moment, ahead, opinion in ((wanted, 2, 1.0), (stuck, 1, -1.0), (opens >= panel["up_limit"], 1, 1.0)):
         opinions = opinions.mask(moment.shift(-ahead, fill_value=False), opinion)
     return opinions
 

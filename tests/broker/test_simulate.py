@@ -235,11 +235,7 @@ def test_us_shares_are_bought_broken_and_sold_in_the_same_session(tmp_path):
         shares, _ = ledger.holdings("a")
     # 1,000 / 192.90 to the billionth below; the rest at 193.90, with 0.02 to the SEC and 0.01 to FINRA
     assert (bought.quantity, bought.notional) == (D("5.184033177"), D("999.99999984"))
-    assert (sold.quantity, sold.notional, sold.regulatory) == (
-        D("3.684033177"),
-        D("714.33403302"),
-        D("0.03"),
-    )
+    assert (sold.quantity, sold.notional, sold.regulatory) == (D("3.684033177"), D("714.33403302"), D("0.03"))
     assert (account.cash, account.quantity("AAPL")) == (D("714.30403318"), D("1.5"))
     assert np.allclose(shares["AAPL"], 1.5)
 

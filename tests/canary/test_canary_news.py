@@ -89,11 +89,7 @@ class Prompts:
         return {role: ScriptedChatModel(play) for role, play in plays.items()}
 
 
-DECIDERS = {
-    "dual agent": DualAgent,
-    "execution agent": ExecutionAgent,
-    "autonomous trader": TraderAgent,
-}
+DECIDERS = {"dual agent": DualAgent, "execution agent": ExecutionAgent, "autonomous trader": TraderAgent}
 
 
 def prompts(name: str, shared_data: Path, folder: Path, **settings) -> list[tuple[str, str]]:

@@ -356,17 +356,7 @@ def test_headless_takes_the_documented_defaults_and_lists_them(command):
 def test_the_summary_shows_account_benchmark_and_costs(command):
     status, out, _ = command("run", SENTENCE, "--headless")
     assert status == 0
-    for word in (
-        "合成的",
-        "买入",
-        "收益",
-        "最大回撤",
-        "夏普",
-        "成交",
-        "费用",
-        "买入持有",
-        "文件夹",
-    ):
+    for word in ("合成的", "买入", "收益", "最大回撤", "夏普", "成交", "费用", "买入持有", "文件夹"):
         assert word in out, word
     status, out, _ = command("run", "SYN30, RSI(14) below 30 buy, above 70 sell, 2025", "--headless")
     assert status == 0

@@ -33,10 +33,7 @@ from quantgraph.errors import BadOption
             {"accumulate": "20% rise 5% 3"},
             {"accumulate": {"percent": "0.2", "on": "rise", "by": "0.05", "times": 3}},
         ),
-        (
-            {"accumulate": "500shares fall 4%"},
-            {"accumulate": {"shares": "500", "on": "fall", "by": "0.04"}},
-        ),
+        ({"accumulate": "500shares fall 4%"}, {"accumulate": {"shares": "500", "on": "fall", "by": "0.04"}}),
         (
             {"rebalance": "quarter_start", "cash_reserve": "10%", "rank": "-ohlcv.amount"},
             {"rank": "-ohlcv.amount", "rebalance": "quarter_start", "cash_reserve": "0.1"},

@@ -107,12 +107,7 @@ def test_without_a_terminal_a_run_is_plain_lines(capsys: pytest.CaptureFixture[s
     out, err = capsys.readouterr()
     assert (out, err.splitlines()) == (
         "",
-        [
-            "  Trade: 600519.SH",
-            "reading the sentence",
-            "trading day by day: s0",
-            "trading day by day: s50",
-        ],
+        ["  Trade: 600519.SH", "reading the sentence", "trading day by day: s0", "trading day by day: s50"],
     )
 
 
@@ -170,8 +165,7 @@ def test_a_finding_of_meaning_is_the_first_line_and_nothing_is_cut(capsys, monke
 
 
 @pytest.mark.parametrize(
-    ("decider", "row"),
-    [("signal_rule", "每次买入用全部资金（默认）；止损 5%"), ("buy_and_hold", "止损 5%")],
+    ("decider", "row"), [("signal_rule", "每次买入用全部资金（默认）；止损 5%"), ("buy_and_hold", "止损 5%")]
 )
 def test_the_row_of_the_plan_has_sizes_where_the_signal_rule_decides(
     decider: str, row: str, tmp_path

@@ -61,11 +61,7 @@ def outcome(play, stands):
         store = DataState()
         news = [Record("news", datetime(2024, 1, 2, 8), CODES[0], {"text": text or "nothing"})]
         done = play(
-            dict.fromkeys(ROLES, model),
-            sentence,
-            source=source,
-            store=store,
-            data_ref=store.record(news),
+            dict.fromkeys(ROLES, model), sentence, source=source, store=store, data_ref=store.record(news)
         )
         state = stands(done)
         assert state["ended_because"] == "done", state["error_messages"]

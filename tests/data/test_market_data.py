@@ -8,13 +8,7 @@ import pandas as pd
 import pytest
 
 from quantgraph.data._as_of import AsOfSource
-from quantgraph.data._source import (
-    DatedRecords,
-    MarketDataSource,
-    long_to_panel,
-    record_kinds_of,
-    records_of,
-)
+from quantgraph.data._source import DatedRecords, MarketDataSource, long_to_panel, record_kinds_of, records_of
 from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadOption, BadWindow

@@ -112,10 +112,7 @@ def test_the_command_gives_each_answer_to_the_question_that_is_open(tmp_path):
         for named, codes in (("0" * 24, {2}), (asked[-1], {0, 1})):
             command = [sys.executable, "-m", "quantgraph", "resume", str(folder), "--json", "--headless"]
             told = subprocess.run(
-                [*command, "--answer", text, "--question", named],
-                capture_output=True,
-                text=True,
-                check=False,
+                [*command, "--answer", text, "--question", named], capture_output=True, text=True, check=False
             )
             assert told.returncode in codes, told.stderr
         result = json.loads(told.stdout)

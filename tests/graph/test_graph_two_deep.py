@@ -173,11 +173,7 @@ def url() -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("way", "saver"),
-    [
-        ("node", "sqlite"),
-        ("inside", "sqlite"),
-        pytest.param("node", "server", marks=pytest.mark.proof),
-    ],
+    [("node", "sqlite"), ("inside", "sqlite"), pytest.param("node", "server", marks=pytest.mark.proof)],
 )
 def test_two_deep_a_question_and_its_answer_double_and_lose_nothing(way, saver, tmp_path, alone, request):
     where = (sqlite, tmp_path) if saver == "sqlite" else (on_server, request.getfixturevalue("url"))

@@ -330,11 +330,7 @@ def test_a_commit_alone_is_traded_without_a_model_or_a_source(graph, ledger, com
         flat(state)["request"]["ts_code"],
         flat(state)["request"]["start"],
         flat(state)["request"]["end"],
-    ) == (
-        CODES,
-        "20240102",
-        "20240329",
-    )
+    ) == (CODES, "20240102", "20240329")
     assert journal(ledger, "r") == by_hand(commit.store, commit.ref, sessions, tmp_path)
 
 

@@ -147,8 +147,7 @@ def test_a_commit_of_a_host_gets_the_same_words():
         store = DataState()
         ref = store.update("ohlcv", market.bars)
         graph = create_trading_graph(
-            decider=BuyAndHold(),
-            resources=Resources(store=store, settings=resources(answer).settings),
+            decider=BuyAndHold(), resources=Resources(store=store, settings=resources(answer).settings)
         )
         state = graph.invoke({"data_ref": ref})
         assert state["ended_because"] == "done"

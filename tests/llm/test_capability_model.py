@@ -288,9 +288,7 @@ def test_in_native_mode_a_well_behaved_model_is_left_alone():
 def test_the_tokens_of_a_repair_are_counted():
     usage = {"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}
     _, model = scripted_model(
-        AIMessage(CUT_TEXTS["bare"], usage_metadata=usage),
-        AIMessage(CALL, usage_metadata=usage),
-        mode="text",
+        AIMessage(CUT_TEXTS["bare"], usage_metadata=usage), AIMessage(CALL, usage_metadata=usage), mode="text"
     )
     assert model.invoke(QUESTION).usage_metadata["total_tokens"] == 6
 

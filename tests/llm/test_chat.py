@@ -466,11 +466,7 @@ def test_validation_adds_no_findings_of_its_own(planner: KeylessPlanner) -> None
 
 def test_the_newest_tagged_message_drives(planner: KeylessPlanner) -> None:
     model = planner.bind_tools(recording_tools([]))
-    messages = [
-        SystemMessage(prompt(FULL)),
-        AIMessage("done"),
-        HumanMessage(tags.wrap("strategy", RULE)),
-    ]
+    messages = [SystemMessage(prompt(FULL)), AIMessage("done"), HumanMessage(tags.wrap("strategy", RULE))]
     assert model.invoke(messages).tool_calls[0]["name"] == "python_repl"
 
 

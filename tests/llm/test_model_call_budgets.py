@@ -178,8 +178,7 @@ def in_threads(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("budget", "sent", "limit"),
-    [("calls=7", 7, "calls"), ("completion_tokens=69", 7, "completion_tokens")],
+    ("budget", "sent", "limit"), [("calls=7", 7, "calls"), ("completion_tokens=69", 7, "completion_tokens")]
 )
 def test_twenty_threads_of_one_run_send_no_more(tmp_path: Path, budget: str, sent: int, limit: str) -> None:
     with (

@@ -73,9 +73,7 @@ def test_what_rises_is_bought_for_an_equal_share_and_what_falls_is_closed() -> N
         "action": "increase",
         "target_cash_amount": "22500.00",
         "confidence": "0.5",
-        "reasons": [
-            "keyless rule: the momentum of close_7d is +3.00%, above +2%, and there is no position",
-        ],
+        "reasons": ["keyless rule: the momentum of close_7d is +3.00%, above +2%, and there is no position"],
     }
     shown = {name: (each["action"], each["target_cash_amount"]) for name, each in decisions.items()}
     assert shown == {

@@ -224,11 +224,7 @@ def test_an_interrupted_call_is_recorded_since_it_may_have_cost(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "where",
-    [
-        "quantgraph.recording.Recording.add",
-        "quantgraph.recording._budget.BudgetTracker.reserve",
-    ],
+    "where", ["quantgraph.recording.Recording.add", "quantgraph.recording._budget.BudgetTracker.reserve"]
 )
 def test_a_cancelled_task_loses_no_reply_and_keeps_no_reservation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
@@ -492,8 +488,7 @@ def test_a_reply_comes_back_equal(message: AIMessage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "known"),
-    [((7, 2, 9), (7, 2)), ((-1000, 2, 9), (None, None)), ((10**12, 2, 9), (None, None))],
+    ("usage", "known"), [((7, 2, 9), (7, 2)), ((-1000, 2, 9), (None, None)), ((10**12, 2, 9), (None, None))]
 )
 def test_an_invalid_token_count_is_unknown(usage: tuple[int, ...], known: tuple[int | None, ...]) -> None:
     names = ("input_tokens", "output_tokens", "total_tokens")

@@ -656,12 +656,7 @@ def test_the_text_of_a_rulebook_is_the_same_in_another_process():
 
 
 JUNE = day("2024-06-03")
-SAME_DAY = [
-    "2024-06-03",
-    "20240603",
-    dt.datetime(2024, 6, 3),
-    pd.Timestamp("2024-06-03"),
-]
+SAME_DAY = ["2024-06-03", "20240603", dt.datetime(2024, 6, 3), pd.Timestamp("2024-06-03")]
 
 
 @pytest.mark.parametrize("when", SAME_DAY, ids=repr)

@@ -6,11 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.page._data import (
-    ROLLING,
-    largest_triangles,
-    rolling_ratios,
-)
+from quantgraph.page._data import ROLLING, largest_triangles, rolling_ratios
 
 
 def series(days, values):

@@ -134,11 +134,7 @@ def test_exits_that_a_model_explains_each_time_anew_are_one_total():
 
 
 def test_totals_by_the_reason_of_the_exit():
-    fills = [
-        fill(0, "buy", 100.0, 10.0),
-        fill(1, "sell", 50.0, 9.0),
-        fill(2, "sell", 20.0, 12.0),
-    ]
+    fills = [fill(0, "buy", 100.0, 10.0), fill(1, "sell", 50.0, 9.0), fill(2, "sell", 20.0, 12.0)]
     fills = [(*each[:8], "signal -1" if each[2] == "sell" else "signal 1") for each in fills]
     trips = round_trip_rows(view_of(fills, DAYS, low=LOW, high=HIGH))
     told, rows = with_words(trips, view_of(fills, DAYS).fills, {"entry": "up", "exit": "crosses below"}, "en")

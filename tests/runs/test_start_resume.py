@@ -297,10 +297,7 @@ def test_a_different_configuration_or_code_is_refused_and_shown(tmp_path, monkey
 
 def test_different_decider_options_are_refused(tmp_path):
     half = run_strategy(
-        SENTENCE,
-        decider=SignalRule(signal="a"),
-        out=tmp_path,
-        resources=Resources(**stop_at("reflection")),
+        SENTENCE, decider=SignalRule(signal="a"), out=tmp_path, resources=Resources(**stop_at("reflection"))
     )
     with pytest.raises(
         RunMismatch, match=r"decider\.signal: a -> b; give the one that it was begun with: --decider"

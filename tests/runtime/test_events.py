@@ -105,10 +105,7 @@ def test_every_model_call_is_told_with_its_role_and_tokens_and_served_ones_say_s
     first, again = ([e for _, e in told(graph, begun) if e["event"] == "quantgraph.model"] for _ in range(2))
     assert Counter(event["role"] for event in first)["reflection"] == 1
     assert {event["role"] for event in first} == {"reflection"}
-    assert (
-        {event["served"] for event in first},
-        {event["served"] for event in again},
-    ) == ({False}, {True})
+    assert ({event["served"] for event in first}, {event["served"] for event in again}) == ({False}, {True})
     assert [event["path"] for event in again] == [event["path"] for event in first]
 
 

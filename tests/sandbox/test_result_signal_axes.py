@@ -35,11 +35,7 @@ def everywhere(day, symbol):
 
 @pytest.fixture(params=["fork", "fresh", "trusted"])
 def runner(request, forker):
-    made = {
-        "fork": lambda: forker,
-        "fresh": lambda: FreshRunner(timeout=15.0),
-        "trusted": TrustedRunner,
-    }
+    made = {"fork": lambda: forker, "fresh": lambda: FreshRunner(timeout=15.0), "trusted": TrustedRunner}
     return made[request.param]()
 
 

@@ -288,10 +288,7 @@ def test_anything_else_without_a_verb_is_asked_about(sentence: str) -> None:
 @pytest.mark.parametrize(
     ("sentence", "wanted"),
     [
-        (
-            "获取600519.SH从20240901到20240930的数据，然后生成一个简单的5日和20日均线交叉策略信号",
-            SMA,
-        ),
+        ("获取600519.SH从20240901到20240930的数据，然后生成一个简单的5日和20日均线交叉策略信号", SMA),
         ("帮我写个经典的双均线策略：5日均线上穿20日均线买入，下穿卖出", SMA),
         ("please give me a basic 5/20 SMA crossover strategy", SMA),
         ("做个基础的MACD金叉策略", MACD),

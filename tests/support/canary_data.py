@@ -15,13 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from canary_sentinels import (
-    CANARY_SESSIONS,
-    CANARY_SYMBOL,
-    MARK,
-    find_canaries,
-    sentinels,
-)
+from canary_sentinels import CANARY_SESSIONS, CANARY_SYMBOL, MARK, find_canaries, sentinels
 from numpy.typing import NDArray
 
 from quantgraph._util.texts import NewsUntil
@@ -261,11 +255,7 @@ class CanarySource:
         return {name: self._plant("ohlcv", name, frame, end) for name, frame in frames.items()}
 
     def indicators(
-        self,
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
-        fields: Sequence[str] = (),
+        self, symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp, fields: Sequence[str] = ()
     ) -> Panel:
         """Those of the source, with sentinels after the moment."""
         frames = _with_sentinel_error(lambda: self._source.indicators(symbols, start, end, fields))
@@ -283,11 +273,7 @@ class CanarySource:
         return record_kinds_of(self._source)
 
     def records(
-        self,
-        kinds: Sequence[RecordKind],
-        symbols: Sequence[str],
-        start: pd.Timestamp,
-        end: pd.Timestamp,
+        self, kinds: Sequence[RecordKind], symbols: Sequence[str], start: pd.Timestamp, end: pd.Timestamp
     ) -> tuple[Record, ...]:
         """Those of the source, whose texts are sentinels after the moment, and one of each kind in 2177."""
         source = self._source

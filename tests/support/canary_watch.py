@@ -122,10 +122,7 @@ class _Listener(BaseCallbackHandler):
         self._watch = watch
 
     def on_chat_model_start(
-        self,
-        serialized: dict[str, Any],
-        messages: list[list[BaseMessage]],
-        **_: Any,
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **_: Any
     ) -> None:
         self._watch.see("prompt", [message for turn in messages for message in turn])
 
@@ -137,12 +134,7 @@ class _Listener(BaseCallbackHandler):
     def on_llm_error(self, error: BaseException, **_: Any) -> None:
         self._watch.see("error of a model", error)
 
-    def on_tool_start(
-        self,
-        serialized: dict[str, Any],
-        input_str: str,
-        **_: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, **_: Any) -> None:
         self._watch.see("arguments of a tool", input_str, transcript=False)
 
     def on_tool_end(self, output: Any, **_: Any) -> None:

@@ -62,10 +62,7 @@ def counting_planner(calls: list[str]) -> ScriptedChatModel:
         roles = {"clarify": "clarify", "validate": "validate", "fetch": "fetch", "strategy": "code"}
         role = next((name for tag, name in roles.items() if tags.read(tag, text) is not None), "reflect")  # type: ignore[arg-type]
         calls.append(role)
-        tools = {
-            "fetch": ["tushare_daily_bar", "tushare_daily_basic"],
-            "code": ["python_repl"],
-        }.get(role, [])
+        tools = {"fetch": ["tushare_daily_bar", "tushare_daily_basic"], "code": ["python_repl"]}.get(role, [])
         specs = [
             {
                 "type": "function",

@@ -17,11 +17,7 @@ __all__ = ["tools_at", "trading_tools_at"]
 
 
 def tools_at(
-    panel: dict[str, pd.DataFrame],
-    day: str,
-    *,
-    account: Account | None = None,
-    records: tuple = (),
+    panel: dict[str, pd.DataFrame], day: str, *, account: Account | None = None, records: tuple = ()
 ) -> ToolContext:
     """The context of an agent's tools at the open of a day, over a panel of bars."""
     store = DataState()

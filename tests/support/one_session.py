@@ -6,16 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
 
-from quantgraph.broker import (
-    Account,
-    Decider,
-    Market,
-    Order,
-    RunContext,
-    Session,
-    SessionResult,
-    TradePlan,
-)
+from quantgraph.broker import Account, Decider, Market, Order, RunContext, Session, SessionResult, TradePlan
 from quantgraph.broker.accounts import Mark
 from quantgraph.broker.accounts._account import ActionBook, apply_corporate_actions
 from quantgraph.broker.accounts._quotes import Quote

@@ -7,12 +7,7 @@ from pathlib import Path
 
 
 def install(
-    site: Path,
-    name: str,
-    entries: Mapping[str, Mapping[str, str]],
-    *,
-    version: str = "0.1.0",
-    **sources: str,
+    site: Path, name: str, entries: Mapping[str, Mapping[str, str]], *, version: str = "0.1.0", **sources: str
 ) -> Path:
     """Write modules and the metadata of a distribution; ``entries`` by group (``deciders``) and name."""
     info = site / f"{name.replace('-', '_')}.dist-info"

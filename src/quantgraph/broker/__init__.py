@@ -21,14 +21,7 @@ if TYPE_CHECKING:
     from quantgraph.broker._plan import ExitRule, TradePlan
     from quantgraph.broker._plan_words import plan_words
     from quantgraph.broker.accounts._account import Account
-    from quantgraph.broker.accounts._orders import (
-        BlockRule,
-        Decision,
-        Fill,
-        Order,
-        Pending,
-        Rejection,
-    )
+    from quantgraph.broker.accounts._orders import BlockRule, Decision, Fill, Order, Pending, Rejection
     from quantgraph.broker.accounts._results import SessionResult
     from quantgraph.broker.session._session import Market, Session
     from quantgraph.broker.session._simulate import check_decider, simulate

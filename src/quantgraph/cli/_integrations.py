@@ -45,10 +45,7 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     config: Annotated[
         Path, typer.Argument(metavar="[CONFIG]", help="A config file of AI-Trader, JSON.")
     ] = Path("configs/default_config.json"),
-    source: Annotated[
-        str | None,
-        typer.Option(help=f"{SOURCES}. Default: the settings'."),
-    ] = None,
+    source: Annotated[str | None, typer.Option(help=f"{SOURCES}. Default: the settings'.")] = None,
     signature: Annotated[
         str | None, typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones.")
     ] = None,

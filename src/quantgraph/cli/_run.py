@@ -378,8 +378,7 @@ def replay(  # noqa: PLR0917 - typer reads options from the parameters
     ledger: LedgerPlace = None,
     keep: Annotated[Path | None, typer.Option(help="Keep what is made anew here.")] = None,
     example: Annotated[
-        bool,
-        typer.Option("--example", help="The run that is shipped; with --out it is unpacked there."),
+        bool, typer.Option("--example", help="The run that is shipped; with --out it is unpacked there.")
     ] = False,
     as_json: AsJson = False,
     debug: Debug = False,

@@ -26,13 +26,7 @@ from quantgraph.cli._console import (
     quick_imports,
     usage_errors,
 )
-from quantgraph.cli._ledger import (
-    LedgerPlace,
-    RunsFolder,
-    check_parts,
-    recorded_folder,
-    reporting_damage,
-)
+from quantgraph.cli._ledger import LedgerPlace, RunsFolder, check_parts, recorded_folder, reporting_damage
 from quantgraph.cli._run import DeciderPlace, RecordedRun, ShowCode, complete_run, decider_of, print_end
 from quantgraph.errors import BadOption, QuantGraphError
 

@@ -28,11 +28,7 @@ from quantgraph.graph._context import (
     signal_resources,
     trading_options,
 )
-from quantgraph.graph._graph import (
-    CompiledTradingGraph,
-    build_trading_graph,
-    compile_trading_graph,
-)
+from quantgraph.graph._graph import CompiledTradingGraph, build_trading_graph, compile_trading_graph
 from quantgraph.graph._trading import make_trading
 from quantgraph.runtime import Resources, compile_graph, open_resources
 from quantgraph.runtime.dialogue import OnClarify

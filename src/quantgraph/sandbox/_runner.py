@@ -41,14 +41,7 @@ from quantgraph.sandbox._server import (
     no_room,
 )
 from quantgraph.sandbox.wire._shared_frames import SharedFrames, SharedFramesCache
-from quantgraph.sandbox.wire._wire import (
-    Block,
-    Frames,
-    Read,
-    encode_frames,
-    encode_message,
-    exact_reader,
-)
+from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_frames, encode_message, exact_reader
 from quantgraph.state.frames import cut_panels
 
 if TYPE_CHECKING:
@@ -143,18 +136,16 @@ class FreshRunner(_ProcessRunner):
     def run(self, cells: Sequence[str], frames: Frames) -> CodeResult:
         """Run cells, see :class:`CodeRunner`."""
         call, archive = Call(limits=self._limits()), open_archive(self.packages)
-        with (
-            subprocess.Popen(
-                [*PYTHON, "--once", *map(str, archive), *self.packages],
-                pass_fds=archive,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=code_environment(),
-                cwd=os.sep,
-                start_new_session=True,
-            ) as process,
-        ):
+        with subprocess.Popen(
+            [*PYTHON, "--once", *map(str, archive), *self.packages],
+            pass_fds=archive,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=code_environment(),
+            cwd=os.sep,
+            start_new_session=True,
+        ) as process:
             assert process.stdin is not None  # noqa: S101 - both are pipes, see above
             assert process.stdout is not None  # noqa: S101
             request = encode_frames(cells_request(cells, call.limits, self.isolation), frames)

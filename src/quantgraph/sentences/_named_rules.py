@@ -10,14 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from quantgraph.rules import Node, Rule, make, number
-from quantgraph.sentences._grammar import (
-    CrossClause,
-    band_side,
-    band_words,
-    line_pairs,
-    operands,
-    upper_band,
-)
+from quantgraph.sentences._grammar import CrossClause, band_side, band_words, line_pairs, operands, upper_band
 from quantgraph.sentences._meaning import Memory, Resolved, remember, resolve
 from quantgraph.sentences._rules import (
     AVERAGES,

@@ -40,15 +40,7 @@ from quantgraph.sentences._roles import (
     watched_of,
     watching_problem,
 )
-from quantgraph.sentences._rules import (
-    HELD,
-    NEVER,
-    Watched,
-    average,
-    bought_count,
-    fields_of,
-    is_comparison,
-)
+from quantgraph.sentences._rules import HELD, NEVER, Watched, average, bought_count, fields_of, is_comparison
 from quantgraph.sentences._securities import find_symbols, is_shouted
 from quantgraph.sentences._strategies import LineRule, RuleReading, read_line_rule, rule_of
 from quantgraph.sentences._text import (

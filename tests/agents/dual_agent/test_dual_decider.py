@@ -280,10 +280,7 @@ def test_a_memory_without_a_store_is_none_to_share():
 def test_what_it_fixes_is_part_of_the_identity():
     decider = DualAgent({"llm": {"model": "a", "temperature": 0.7}, "portfolio": {"min_cash_ratio": 0.1}})
     assert decider.options["cfg"]["portfolio"] == {"min_cash_ratio": 0.1}
-    assert decider.model_settings["decision"] == {
-        "name": "a",
-        "temperature": 0.7,
-    }
+    assert decider.model_settings["decision"] == {"name": "a", "temperature": 0.7}
     assert {"filter_en", "decision_zh"} <= decider.prompts.keys()
 
 

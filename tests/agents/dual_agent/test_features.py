@@ -167,11 +167,7 @@ def test_a_story_of_any_length_is_one_short_line(small_market, rising):
 
 
 @pytest.mark.parametrize(
-    ("symbols", "message"),
-    [
-        (["A", "A"], "A is listed twice"),
-        (["A", " "], "' ' is not a symbol"),
-    ],
+    ("symbols", "message"), [(["A", "A"], "A is listed twice"), (["A", " "], "' ' is not a symbol")]
 )
 def test_what_cannot_be_built_is_named(small_market, symbols, message):
     with pytest.raises(BadOption, match=message):

@@ -140,9 +140,7 @@ TALIB = {  # over closes that are also highs and lows, without the close of the 
     "RSI": {"rsi": talib.RSI(CLOSES[:-1], 14)},
     "MACD": dict(zip(("dif", "dea", "hist"), talib.MACD(CLOSES[:-1], 12, 26, 9), strict=True)),
     "BOLL": dict(zip(("upper", "middle", "lower"), talib.BBANDS(CLOSES[:-1], 20, 2, 2), strict=True)),
-    "KDJ": dict(
-        zip("kd", talib.STOCH(CLOSES[:-1], CLOSES[:-1], CLOSES[:-1], 9, 3, 0, 3, 0), strict=True),
-    ),
+    "KDJ": dict(zip("kd", talib.STOCH(CLOSES[:-1], CLOSES[:-1], CLOSES[:-1], 9, 3, 0, 3, 0), strict=True)),
     "ATR": {"atr": talib.ATR(CLOSES[:-1], CLOSES[:-1], CLOSES[:-1], 14)},
 }
 

@@ -64,11 +64,7 @@ def action_of(record):
     fields = {name: record[name] for name in part.model_fields}
     told = {"intermediate_result": record.get("intermediate_result")}
     return Action(
-        type=record["type"],
-        step=record["step"],
-        reasoning=record["reasoning"],
-        action=part(**fields),
-        **told,
+        type=record["type"], step=record["step"], reasoning=record["reasoning"], action=part(**fields), **told
     )
 
 

@@ -64,9 +64,7 @@ class Case:
         panel = dict.fromkeys(("open", "high", "low", "close"), frame)
         panel |= {name: pd.DataFrame(given, index=self.days) for name, given in fields.items()}
         self.market = Market(
-            store=self.store,
-            data_ref=self.store.update("ohlcv", panel),
-            rules=Rulebook.us(fractional=True),
+            store=self.store, data_ref=self.store.update("ohlcv", panel), rules=Rulebook.us(fractional=True)
         )
 
     def run(self, plan: Plan, cash: int = 100_000, **options: Any) -> list[list[DecisionEpisode]]:
@@ -121,10 +119,7 @@ def test_adding_to_a_position_is_not_a_profit() -> None:
 
 def test_rejections_holds_and_decisions_without_a_fill_are_no_episodes() -> None:
     suspended = [100.0, np.nan, 100.0, 100.0]
-    plan: Plan = {
-        0: {"AAPL": ("increase", 9_000_000), "MSFT": ("hold", 0)},
-        1: {"AAPL": ("increase", 5000)},
-    }
+    plan: Plan = {0: {"AAPL": ("increase", 9_000_000), "MSFT": ("hold", 0)}, 1: {"AAPL": ("increase", 5000)}}
     seen = Case({"AAPL": suspended, "MSFT": [1.0] * 4}).run(plan)
     assert seen[-1] == []
 

@@ -24,10 +24,7 @@ def market() -> Panels:
     source = SampleSource()
     first = source.bars(source.symbols(), START, START)["close"].iloc[0]
     symbols = list(first.index[first.notna()])
-    return {
-        "ohlcv": source.bars(symbols, START, END),
-        "indicators": source.indicators(symbols, START, END),
-    }
+    return {"ohlcv": source.bars(symbols, START, END), "indicators": source.indicators(symbols, START, END)}
 
 
 @pytest.fixture

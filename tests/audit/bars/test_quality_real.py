@@ -95,10 +95,7 @@ def test_any_part_of_the_sse_50_file_is_as_sound(a_share: Path, seed: int) -> No
 
 @pytest.mark.parametrize(
     ("field", "change", "expected"),
-    [
-        ("close", 1.5, ("error", "bad_bar")),
-        ("pre_close", 1.002, ("warning", "pre_close_break")),
-    ],
+    [("close", 1.5, ("error", "bad_bar")), ("pre_close", 1.002, ("warning", "pre_close_break"))],
 )
 def test_a_fault_in_one_real_cell_is_found_there(
     a_share: Path, field: str, change: float, expected: tuple[str, str]

@@ -11,13 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.audit.causality import (
-    CodeTrials,
-    LookLog,
-    _first_run,
-    check_causality,
-    run_first,
-)
+from quantgraph.audit.causality import CodeTrials, LookLog, _first_run, check_causality, run_first
 from quantgraph.audit.causality._first_run import proves_all
 from quantgraph.audit.causality._trials import prefix, read_panels
 from quantgraph.errors import BadFrame, BadOption, CodeFailed, CodeTimeout

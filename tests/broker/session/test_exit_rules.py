@@ -54,12 +54,7 @@ STOPPED = (2, Decimal("9.20"), "stop", "stop_loss 9.20, 8% below 10")
 def test_a_rule_given_with_the_purchase_stops_the_position():
     found, decider = sales(DIP, {1: [rule(stop_loss=0.08)]})
     assert found == [STOPPED]
-    assert decider.seen == {
-        0: {},
-        1: {},
-        2: {ONE: {"symbol": ONE, "stop_loss": "0.08"}},
-        3: {},
-    }
+    assert decider.seen == {0: {}, 1: {}, 2: {ONE: {"symbol": ONE, "stop_loss": "0.08"}}, 3: {}}
 
 
 def test_a_rule_counts_in_the_session_in_which_it_is_given():

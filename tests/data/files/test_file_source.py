@@ -139,10 +139,7 @@ def test_indicators_limits_and_factors_come_from_other_files_of_the_folder(folde
     assert indicators["pe"].isna().all().all()
     assert list(
         source.indicators(["600519.SH"], day("2024-01-02"), day("2024-01-03"), ["pe", "turnover_rate"])
-    ) == [
-        "turnover_rate",
-        "pe",
-    ]
+    ) == ["turnover_rate", "pe"]
 
 
 def test_the_latest_of_several_names_counts(folder: Path) -> None:

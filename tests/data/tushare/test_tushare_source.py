@@ -184,8 +184,7 @@ class TestErrors:
 
 class TestOptionalFields:
     @pytest.mark.parametrize(
-        ("endpoint", "left_out"),
-        [("stk_limit", {"up_limit", "down_limit"}), ("adj_factor", {"adj_factor"})],
+        ("endpoint", "left_out"), [("stk_limit", {"up_limit", "down_limit"}), ("adj_factor", {"adj_factor"})]
     )
     def test_fields_without_permission_are_left_out_with_a_note(self, stub, source, endpoint, left_out):
         stub.add_faults(endpoint, no_permission())

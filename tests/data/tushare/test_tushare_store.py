@@ -100,11 +100,7 @@ class TestCache:
         source.query("daily", "600519.SH", start_date="20240103", end_date="20240104")
         source.query("daily", "600519.SH", start_date="20240102", end_date="20240109")
         windows = [(call.params["start_date"], call.params["end_date"]) for call in stub.requests]
-        assert windows == [
-            ("20240103", "20240104"),
-            ("20240102", "20240102"),
-            ("20240105", "20240109"),
-        ]
+        assert windows == [("20240103", "20240104"), ("20240102", "20240102"), ("20240105", "20240109")]
 
     def test_a_window_far_from_the_cached_one_fills_the_gap_too(self, stub, source):
         source.query("daily", "600519.SH", start_date="20240109", end_date="20240110")

@@ -347,11 +347,7 @@ def test_no_key_enters_a_file(prices):
     key = "sk-own-0123456789abcdef"
     with OpenAIStub([Reply.text(f"I was called with {key}. <FINISH_SIGNAL>")]) as server:
         told = agent(
-            prices,
-            "own-model",
-            openai_base_url=server.base_url,
-            openai_api_key=key,
-            end_date="2025-08-29",
+            prices, "own-model", openai_base_url=server.base_url, openai_api_key=key, end_date="2025-08-29"
         )
         assert told.run_for_dates()["ended_because"] == "done"
         assert len(server.requests) == 1

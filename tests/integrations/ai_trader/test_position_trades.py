@@ -13,12 +13,7 @@ from position_records import records_of
 from quantgraph.data.files import FileSource
 from quantgraph.errors import BadOption, NoData, UnknownSymbol
 from quantgraph.integrations.ai_trader import write_positions
-from quantgraph.integrations.ai_trader._trades import (
-    PositionFill,
-    PositionRecord,
-    fills_of,
-    read_positions,
-)
+from quantgraph.integrations.ai_trader._trades import PositionFill, PositionRecord, fills_of, read_positions
 
 LEDGERS = {
     "us/positions/claude-3.7-sonnet.position.jsonl": 73,

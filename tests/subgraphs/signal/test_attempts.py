@@ -56,11 +56,7 @@ def call_of(play, name, **args):
 
 @pytest.mark.parametrize(
     ("bad", "says"),
-    [
-        ("close = snapshot['ohlcv']['clos']", "code_failed: "),
-        (SILENT, "no_signal: "),
-        (LEAK, "not_causal: "),
-    ],
+    [("close = snapshot['ohlcv']['clos']", "code_failed: "), (SILENT, "no_signal: "), (LEAK, "not_causal: ")],
 )
 def test_what_was_wrong_follows_the_code_in_the_same_conversation_once(play, graph_of, bad, says):
     played = by_turn(bad, play.GOOD_CODE)

@@ -260,10 +260,7 @@ def test_each_fault_is_told_and_the_right_cell_gives_the_signal_of_another_compu
     store = DataState()
     with OpenAIStub(scripted(written, codes, RULES[name])) as server:
         settings = load_settings(
-            openai_base_url=server.base_url,
-            openai_api_key="local",
-            model="stub",
-            audit={"cuts": 10},
+            openai_base_url=server.base_url, openai_api_key="local", model="stub", audit={"cuts": 10}
         )
         graph = create_signal_subgraph(
             source=a_share,

@@ -82,11 +82,7 @@ def test_a_failed_rehearsal_is_thought_about_and_the_code_written_again(play, gr
     short = play.GOOD_CODE.replace(".update(", ".update(", 1).replace("signal})", "signal.iloc[:-3]})")
     cast = play.Cast(code=lambda messages, turn: short if turn == 1 else play.GOOD_CODE)
     steps = list(graph_of(cast).stream(begin("x"), stream_mode="updates"))
-    assert [next(iter(step)) for step in steps][4:] == [
-        "signal_generate",
-        "signal_generate",
-        "validate",
-    ]
+    assert [next(iter(step)) for step in steps][4:] == ["signal_generate", "signal_generate", "validate"]
     assert cast.turns["reflect"] == 1, "no parameter is at fault"
     assert steps[4]["signal_generate"]["error_messages"] == ["misaligned: up_day lacks 3 of 22 sessions"]
 

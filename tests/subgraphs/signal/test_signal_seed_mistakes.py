@@ -158,14 +158,7 @@ def test_05_signal_gen_without_data_goes_on_to_the_signal_after_the_fetch(play, 
     visited = [
         next(iter(step)) for step in graph_of(cast).stream(begin(play.SENTENCE), stream_mode="updates")
     ]
-    assert visited == [
-        "reflection",
-        "data_fetch",
-        "validate",
-        "reflection",
-        "signal_generate",
-        "validate",
-    ]
+    assert visited == ["reflection", "data_fetch", "validate", "reflection", "signal_generate", "validate"]
     assert cast.turns["reflect"] == 1, "going on needs no model"
 
 
@@ -319,11 +312,7 @@ def test_08_many_different_failures_end_within_sixty_steps_too(play, graph_of):
 @pytest.mark.parametrize("on_clarify", ["default", "fail"])
 @pytest.mark.parametrize("kind", ["code", "fetch", "reflect"])
 def test_08_a_run_that_asks_nobody_ends_within_sixty_steps(play, graph_of, kind, on_clarify):
-    answers = {
-        "code": BROKEN_CODE,
-        "fetch": {"ts_code": "999999.SH"},
-        "reflect": play.intent("unclear"),
-    }
+    answers = {"code": BROKEN_CODE, "fetch": {"ts_code": "999999.SH"}, "reflect": play.intent("unclear")}
     cast = play.Cast(**{kind: answers[kind]})
     try:
         final = graph_of(cast, on_clarify=on_clarify).invoke(begin(play.SENTENCE), {"recursion_limit": 60})

@@ -113,10 +113,7 @@ def test_what_was_given_up_is_not_asked_about_again():
     assert not_done_words({"clauses": clauses}, waived=["2倍杠杆"]) == []
 
 
-LEVERED = {
-    "plan": {"leverage": 2},
-    "clauses": [{"quote": "2x leverage", "became": "", "status": "not_done"}],
-}
+LEVERED = {"plan": {"leverage": 2}, "clauses": [{"quote": "2x leverage", "became": "", "status": "not_done"}]}
 
 
 @pytest.mark.parametrize("answer", ["1", "yes", "go on without 2x leverage", "without it", "skip it"])

@@ -64,12 +64,7 @@ from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.state import View
-from quantgraph.tools import (
-    ToolContext,
-    call_tool,
-    named_tool,
-    tools_catalog,
-)
+from quantgraph.tools import ToolContext, call_tool, named_tool, tools_catalog
 from quantgraph.tools.trading import known_bars, talib_values
 
 Calling = Literal["json", "native"]

@@ -70,11 +70,7 @@ class EpisodicMemory:
     """
 
     def __init__(
-        self,
-        store: BaseStore | None = None,
-        *,
-        namespace: Sequence[str] = _NAMESPACE,
-        as_of: object = None,
+        self, store: BaseStore | None = None, *, namespace: Sequence[str] = _NAMESPACE, as_of: object = None
     ) -> None:
         parts = _checked_namespace(namespace)
         self.name = "" if store is None else "/".join(parts)

@@ -16,19 +16,9 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.audit.causality._check import check_causality
-    from quantgraph.audit.causality._first_run import (
-        FirstRun,
-        LookLog,
-        SessionsProved,
-        run_first,
-    )
+    from quantgraph.audit.causality._first_run import FirstRun, LookLog, SessionsProved, run_first
     from quantgraph.audit.causality._futures import rehearsal_panel
-    from quantgraph.audit.causality._trials import (
-        BuiltTrials,
-        CodeTrials,
-        FunctionTrials,
-        Trials,
-    )
+    from quantgraph.audit.causality._trials import BuiltTrials, CodeTrials, FunctionTrials, Trials
     from quantgraph.audit.causality._verdict import Verdict
     from quantgraph.audit.causality._warm_up import Rehearsal, rehearse
 

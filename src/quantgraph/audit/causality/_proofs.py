@@ -53,14 +53,7 @@ _CHANCE_SESSIONS = 2
 class ProofState:
     """State that all tests of one proof share."""
 
-    def __init__(
-        self,
-        trials: Trials,
-        panel: Frames,
-        phase: Phase,
-        seed: int,
-        first: FirstRun,
-    ) -> None:
+    def __init__(self, trials: Trials, panel: Frames, phase: Phase, seed: int, first: FirstRun) -> None:
         self.trials, self.first, self.run_each = trials, first, one_by_one(trials)
         self._all, self.phase, self.seed = panel, phase, seed
         self.panel = only_fields(panel, first.reads)

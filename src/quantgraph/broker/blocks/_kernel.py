@@ -393,13 +393,7 @@ def _tick(price: int, of: int, term: Any) -> int:
 
 @compiled
 def _sells(  # noqa: PLR0917
-    t: int,
-    begun: int,
-    due: bool,
-    market: MarketArrays,
-    rule: RuleArrays,
-    state: AccountArrays,
-    log: BlockLog,
+    t: int, begun: int, due: bool, market: MarketArrays, rule: RuleArrays, state: AccountArrays, log: BlockLog
 ) -> int:
     """Sell holdings with opinion -1 that were held long enough, or the others whose exit is due.
 

@@ -126,11 +126,7 @@ class FileSource(FrameSource):
     def _file_reader(self) -> Callable[[Path], FileContents]:
         symbol = None if self._path.is_dir() else self._symbol
         return partial(
-            read_file,
-            max_bytes=self._max_bytes,
-            zones=self._zones,
-            options=self._options,
-            symbol=symbol,
+            read_file, max_bytes=self._max_bytes, zones=self._zones, options=self._options, symbol=symbol
         )
 
     def opens(self) -> str:

@@ -18,12 +18,7 @@ from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.database import open_engine
 from quantgraph._util.files import MANIFEST_FILE, MOST_JSON, check_sentence, read_stored, stored_file
 from quantgraph._util.parsing import parse_code
-from quantgraph.audit.causality import (
-    LookLog,
-    Verdict,
-    check_causality,
-    rehearse,
-)
+from quantgraph.audit.causality import LookLog, Verdict, check_causality, rehearse
 from quantgraph.broker.ledger import Ledger, LoggedExecution
 from quantgraph.data import MarketDataSource, SourceLike
 from quantgraph.data.symbols import is_index_code, symbol_list

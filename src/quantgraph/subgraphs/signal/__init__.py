@@ -52,10 +52,7 @@ if TYPE_CHECKING:
         route_from_reflection,
     )
     from quantgraph.subgraphs.signal.state import SignalSubgraphState
-    from quantgraph.subgraphs.signal.understanding import (
-        traded_symbols,
-        understanding_lines,
-    )
+    from quantgraph.subgraphs.signal.understanding import traded_symbols, understanding_lines
 
 __all__ = [
     "CLARIFY_NODE_PROMPT",

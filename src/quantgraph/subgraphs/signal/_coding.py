@@ -15,14 +15,7 @@ from quantgraph.llm.messages import escape_tags, field_list, wrap
 from quantgraph.runtime import OpenResources
 from quantgraph.runtime.dialogue import check_checkpointer
 from quantgraph.runtime.endings import end_update, extended_history, language
-from quantgraph.runtime.graph_state import (
-    Attempt,
-    Update,
-    dialogue_of,
-    progress_of,
-    request_of,
-    strategy_of,
-)
+from quantgraph.runtime.graph_state import Attempt, Update, dialogue_of, progress_of, request_of, strategy_of
 from quantgraph.state import View
 from quantgraph.subgraphs.signal._agents import prompt_text
 from quantgraph.subgraphs.signal._attempts import REVIEW, with_errors

@@ -20,13 +20,7 @@ from quantgraph.audit import Finding, Report
 from quantgraph.audit.meaning import compare_positions, difference_finding
 from quantgraph.broker import TradePlan, plan_words
 from quantgraph.data import MarketDataSource
-from quantgraph.errors import (
-    BadWindow,
-    ModelOutputInvalid,
-    NoProgress,
-    UnknownField,
-    UnknownSymbol,
-)
+from quantgraph.errors import BadWindow, ModelOutputInvalid, NoProgress, UnknownField, UnknownSymbol
 from quantgraph.llm.messages import ask_json
 from quantgraph.market import session_of
 from quantgraph.rules import Rule, RuleEvaluator, expression, in_words, make, rule_of_cells

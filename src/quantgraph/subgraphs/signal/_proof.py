@@ -42,11 +42,7 @@ from quantgraph.state import DataState
 from quantgraph.state.frames import FieldKey, Floats, FrozenFrame, frozen_array
 from quantgraph.subgraphs.signal._agents import Issue, as_of, current_ref
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
-from quantgraph.subgraphs.signal.understanding import (
-    market_sessions,
-    restrict_to_request,
-    with_sessions,
-)
+from quantgraph.subgraphs.signal.understanding import market_sessions, restrict_to_request, with_sessions
 
 _LONG = 30.0
 """Seconds from which on a proof is announced."""

@@ -265,14 +265,10 @@ LEAKY_FUNCTIONS: tuple[FunctionCase, ...] = (
         why="who is held is honest, how much of it is not",
     ),
     FunctionCase(
-        name="optimal_weights",
-        make=_optimal_weights,
-        why="mean and covariance of the whole sample",
+        name="optimal_weights", make=_optimal_weights, why="mean and covariance of the whole sample"
     ),
     FunctionCase(
-        name="array_of_zscores",
-        make=_array_of_zscores,
-        why="an array of z-scores over the whole sample",
+        name="array_of_zscores", make=_array_of_zscores, why="an array of z-scores over the whole sample"
     ),
     FunctionCase(
         name="close_at_the_open",
@@ -484,10 +480,7 @@ HONEST_FUNCTIONS: tuple[FunctionCase, ...] = (
         decide_at="pre_open",
     ),
     FunctionCase(
-        name="at_the_close",
-        make=_at_the_close,
-        why="the close is known at the close",
-        decide_at="close",
+        name="at_the_close", make=_at_the_close, why="the close is known at the close", decide_at="close"
     ),
 )
 
@@ -524,9 +517,7 @@ UNSEEN_FUNCTIONS: tuple[FunctionCase, ...] = (
         why="the future comes from a global, which is the same whatever panel the function is given",
     ),
     FunctionCase(
-        name="dates_by_heart",
-        make=_dates_by_heart,
-        why="the dates to buy on are constants of the code",
+        name="dates_by_heart", make=_dates_by_heart, why="the dates to buy on are constants of the code"
     ),
 )
 """Functions that leak, and that no test which changes their panel can tell from honest ones."""

@@ -204,11 +204,7 @@ def test_a_wrong_answer_is_asked_again_and_nothing_else_is_done_again(play, grap
     with closing(sqlite3.connect(tmp_path / "c.sqlite", check_same_thread=False)) as connection:
         host = graph.compile(checkpointer=SqliteSaver(connection))
         question = asked(host.invoke(begin("请用一只股票"), THREAD))
-        wrong = [
-            ("", "回答是空的"),
-            (7, "回答不是文字（int）"),
-            (["2024"], "回答不是文字（list）"),
-        ]
+        wrong = [("", "回答是空的"), (7, "回答不是文字（int）"), (["2024"], "回答不是文字（list）")]
         for answer, says in wrong:
             again = asked(host.invoke(Command(resume=answer), THREAD))
             assert says in again["error"]
@@ -468,12 +464,7 @@ PLAN = {
     "strategy_desc": "buy after an up day",
     "clauses": [
         {"quote": "buy after an up day", "part": "entry", "became": "buy after an up day", "status": "done"},
-        {
-            "quote": "with 2x leverage",
-            "part": "plan",
-            "became": "use 2x leverage",
-            "status": "not_done",
-        },
+        {"quote": "with 2x leverage", "part": "plan", "became": "use 2x leverage", "status": "not_done"},
     ],
     "plan": {"leverage": 2},
 }

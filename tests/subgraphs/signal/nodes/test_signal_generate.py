@@ -41,10 +41,7 @@ BAD_CODE = {
         "import os\nos._exit(0)",
         "code_failed: the code's process died: it exited with status 0",
     ),
-    "reads the keys": (
-        "open('.env').read()",
-        "code_refused: line 1 (open('.env').read()): PermissionError",
-    ),
+    "reads the keys": ("open('.env').read()", "code_refused: line 1 (open('.env').read()): PermissionError"),
     "reads accounts": (
         "pd.read_csv('/etc/passwd')",
         "code_refused: line 1 (pd.read_csv('/etc/passwd')): PermissionError",

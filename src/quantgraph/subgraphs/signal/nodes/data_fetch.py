@@ -37,12 +37,7 @@ from quantgraph.subgraphs.signal._needs import (
     with_request,
 )
 from quantgraph.subgraphs.signal._source_facts import with_decided_actions
-from quantgraph.subgraphs.signal._updates import (
-    failure_update,
-    question_update,
-    read_messages,
-    without_words,
-)
+from quantgraph.subgraphs.signal._updates import failure_update, question_update, read_messages, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
     fetch_levels,

@@ -28,13 +28,7 @@ from quantgraph.runtime.endings import (
     language,
     success_update,
 )
-from quantgraph.runtime.graph_state import (
-    Attempt,
-    Update,
-    progress_of,
-    request_of,
-    written,
-)
+from quantgraph.runtime.graph_state import Attempt, Update, progress_of, request_of, written
 from quantgraph.subgraphs.signal._agents import (
     build_agent,
     current_ref,

@@ -49,12 +49,7 @@ from quantgraph.subgraphs.signal._coding import (
     previous_review,
     sent_back_update,
 )
-from quantgraph.subgraphs.signal._meaning import (
-    clauses_beside,
-    held_to_words,
-    read_again,
-    user_words,
-)
+from quantgraph.subgraphs.signal._meaning import clauses_beside, held_to_words, read_again, user_words
 from quantgraph.subgraphs.signal._needs import with_request
 from quantgraph.subgraphs.signal._own import own_proof
 from quantgraph.subgraphs.signal._proof import (
@@ -65,11 +60,7 @@ from quantgraph.subgraphs.signal._proof import (
     prove_causality,
     review_facts,
 )
-from quantgraph.subgraphs.signal._source_facts import (
-    decided_moves,
-    suspect_bars_question,
-    with_suspect_bars,
-)
+from quantgraph.subgraphs.signal._source_facts import decided_moves, suspect_bars_question, with_suspect_bars
 from quantgraph.subgraphs.signal._updates import failure_update, read_messages
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 from quantgraph.subgraphs.signal.understanding import (
