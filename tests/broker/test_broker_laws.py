@@ -51,6 +51,7 @@ RULES = {
         Rulebook.us(commission_per_share="0.005", commission_min=1, slippage_bps=3),
         Rulebook.us(fractional=True, commission_bps=3, volume_share="0.2"),
         Rulebook.zero_cost("us", fractional=True),
+        Rulebook.us(fractional=True, commission_per_share="0.0035", commission_min="0.35", slippage_bps=3),
     ),
 }
 laws = settings(

@@ -143,8 +143,8 @@ class Sizing:
     def _in_lots(self, symbol: str, shares: Decimal) -> Quantity:
         """The part of shares that one order may have; 0 if they are too few for one."""
         lots = self.context.rules.lots(symbol, self.context.session.date())
-        quantity = lots.step * int(shares // Decimal(lots.step))
-        return quantity if quantity >= lots.first else 0
+        quantity = Decimal(lots.step * int(shares // Decimal(lots.step))).normalize()
+        return 0 if quantity < lots.first else int(quantity) if quantity % 1 == 0 else quantity
 
 
 def open_prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:

@@ -335,7 +335,6 @@ def test_what_the_arrays_do_not_know_is_left_to_the_desk(name):
 
 def test_markets_symbols_signals_and_sizes_beyond_the_arrays_are_left_to_the_desk():
     rule, account = SignalRule(), Account.opening(100_000)
-    assert block_of(flat(rules=Rulebook.us(fractional=True)), DAYS, rule, account) is None
     assert block_of(flat(), DAYS, SignalRule(signal="y"), account) is None
     rich = Account(cash=D("1.00"), positions={CODES[0]: held(10**20)})
     assert block_of(flat(), DAYS, rule, rich) is None

@@ -51,11 +51,10 @@ def trade(prices, rules, ledger, **plan):
 @pytest.mark.parametrize(
     ("codes", "digits", "rules"),
     [
-        (["AAA", "BBB"], 2, Rulebook.us(fractional=True)),
         (["600000.SH", "600036.SH"], None, Rulebook.mainland()),
         (["600000.SH", "600036.SH"], 2, Rulebook.mainland(volume_share=None, slippage_bps="0.0000000003")),
     ],
-    ids=["fractions of shares", "prices finer than four decimals", "fees of another kind"],
+    ids=["prices finer than four decimals", "fees of another kind"],
 )
 def test_a_run_that_array_code_cannot_trade_asks_it_once(codes, digits, rules, tried, tmp_path):
     days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
@@ -68,7 +67,12 @@ def test_a_run_that_array_code_cannot_trade_asks_it_once(codes, digits, rules, t
 
 @pytest.mark.parametrize("by", [1, 40], ids=["dollars", "below one dollar"])
 @pytest.mark.parametrize(
-    "rules", [Rulebook.us(), Rulebook.us(commission_per_share="0.0035", commission_min=1)]
+    "rules",
+    [
+        Rulebook.us(),
+        Rulebook.us(commission_per_share="0.0035", commission_min=1),
+        Rulebook.us(commission_per_share="0.0035", commission_min=1, slippage_bps=3, fractional=True),
+    ],
 )
 def test_us_shares_are_traded_in_blocks_with_what_regulators_take(rules, by, tried, tmp_path):
     days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
@@ -96,12 +100,13 @@ def test_us_shares_are_traded_in_blocks_with_what_regulators_take(rules, by, tri
 )
 def test_words_of_a_plan_are_traded_in_blocks(plan, tried, tmp_path):
     days = pd.bdate_range("2023-01-02", periods=300, name="trade_date")
-    prices = walk(days, ["600000.SH", "600036.SH", "601318.SH", "600519.SH"])
-    with Ledger(tmp_path / "l.db") as ledger:
-        blocks, orders = trade(prices, Rulebook.mainland(), ledger, **plan)
-    assert blocks == orders
-    assert sum(len(day.fills) for day in blocks) > 10
-    assert not any(refused for _, refused in tried)
+    for rules in (Rulebook.mainland(), Rulebook.us(fractional=True)):
+        codes = ["600000.SH", "600036.SH", "601318.SH", "600519.SH"] if rules.market == "cn" else list("ABCD")
+        with Ledger(tmp_path / f"{rules.market}.db") as ledger:
+            blocks, orders = trade(walk(days, codes), rules, ledger, **plan)
+        assert blocks == orders
+        assert sum(len(day.fills) for day in blocks) > 10
+        assert not any(refused for _, refused in tried)
 
 
 def test_a_word_that_array_code_does_not_carry_out_is_named():

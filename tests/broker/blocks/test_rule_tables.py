@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from quantgraph.broker.blocks import _kernel as _account_kernel
-from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
+from quantgraph.broker.blocks._lines import counted, exact_rates, kinds_of, terms_of
 from quantgraph.market import Rulebook
 
 D = Decimal
@@ -24,6 +24,8 @@ BOOKS = [
     Rulebook.us(),
     Rulebook.us(commission_per_share="0.0035", commission_min="0.355", slippage_bps="2.75"),
     Rulebook.us(commission_per_share="0.00001", commission_bps="1.5"),
+    Rulebook.us(commission_per_share="0.0035", commission_min="0.355", slippage_bps="2.75", fractional=True),
+    Rulebook.us(commission_per_share="0.00001", commission_bps="1.5", fractional=True),
 ]
 DAYS = st.dates(dt.date(1999, 1, 1), dt.date(2026, 12, 31))
 CHANGES = st.sampled_from(
@@ -57,20 +59,19 @@ def term_of(rules, symbol, day):
     st.tuples(st.integers(0, 10**6) | st.integers(0, 10**14), st.integers(1, 10**5) | st.integers(1, 10**12)),
 )
 def test_charges_are_the_rulebooks(rules, symbol, day, side, sizes):
-    (cents, shares), symbol = sizes, symbol if rules.market == "cn" else "AAPL"
+    (money, shares), symbol = sizes, symbol if rules.market == "cn" else "AAPL"
+    parts_of_share, of_cent = counted(rules)
     term = term_of(rules, symbol, day)
     if term is None:
         assert (symbol, rules.funds) == ("159915.SZ", ())
         return
-    wanted = rules.charges(symbol, side, shares, D(cents).scaleb(-2), day)
-    lots, cap, t_plus = (
-        rules.lots(symbol, day),
-        rules.order_cap(symbol, day) or 10**12,
-        rules.t_plus(symbol, day),
-    )
-    assert tuple(term[["first", "step", "cap", "t_plus"]]) == (lots.first, lots.step, cap, t_plus)
+    wanted = rules.charges(symbol, side, D(shares) / parts_of_share, D(money) / of_cent / 100, day)
+    lots, cap, t_plus = rules.lots(symbol, day), rules.order_cap(symbol, day), rules.t_plus(symbol, day)
+    smallest = lots.first * parts_of_share, lots.step * parts_of_share, t_plus
+    assert tuple(term[["first", "step", "t_plus"]]) == smallest
+    assert term["cap"] == min((cap or 10**12) * parts_of_share, 2**62)
     parts = (wanted.commission, wanted.stamp_duty, wanted.transfer_fee, wanted.regulatory, wanted.slippage)
-    charges = _account_kernel.charges_of(cents, shares, side == "sell", term)
+    charges = _account_kernel.charges_of(money, shares, side == "sell", term)
     assert charges == tuple(int(part * 100) for part in parts)
 
 
@@ -86,6 +87,8 @@ def test_limits_are_the_rulebooks(symbol, day, before):
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @example(10**14, 2**60 - 1, 2**60)  # floats see no difference to one
+@example(4 * 10**18, 10**14 - 1, 10**14)
+@example(2 * 10**18, 10**9, 10**14 - 1)
 @given(st.integers(0, 10**14), st.integers(0, 2**60), st.integers(1, 2**60))
 def test_a_share_of_an_amount_is_rounded_down_exactly(amount, numerator, denominator):
     numerator = min(numerator, denominator)

@@ -63,6 +63,11 @@ def test_under_t_plus_zero_it_is_sold_in_the_entry_session():
     assert (day, price, kind) == (1, Decimal("9.20"), "stop")
 
 
+def test_a_stop_of_more_ranges_than_the_price_is_none():
+    rows = [(0.1, 0.2, 0.05, 0.1)] * 4  # a range of 0.15
+    assert sales(rows, TradePlan(stop_loss={"atr": 2, "window": 2}), symbol="AAPL", rules=Rulebook.us()) == []
+
+
 def test_a_target_is_a_limit_rounded_up_and_a_session_that_reaches_both_counts_as_stopped():
     plan = TradePlan(stop_loss=0.08, take_profit="0.1001")
     ((day, price, kind, reason),) = sales([FLAT, FLAT, (10.5, 11.2, 10.4, 11.0), FLAT], plan)

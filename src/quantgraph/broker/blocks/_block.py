@@ -24,30 +24,11 @@ from quantgraph.broker.accounts._account import (
     apply_corporate_actions,
     price_after_actions,
 )
-from quantgraph.broker.accounts._orders import BlockRule, Fill, Order
+from quantgraph.broker.accounts._orders import BlockRule, Fill, Order, Quantity
 from quantgraph.broker.accounts._quotes import Quotes
 from quantgraph.broker.accounts._results import Block, DayLines, Line, SessionResult
-from quantgraph.broker.blocks import _kernel as _account_kernel
+from quantgraph.broker.blocks import _kernel as kernel
 from quantgraph.broker.blocks._kernel import (
-    DAY,
-    DONE,
-    EVENTS,
-    EXIT,
-    KEPT,
-    MARK,
-    MARKS,
-    MAX_HOLDING,
-    MISS,
-    OPENING,
-    ORDER,
-    ORDERS,
-    PURSE,
-    REACHED,
-    STOP_LOSS,
-    STOPPED,
-    TAKE_PROFIT,
-    TRAILING_STOP,
-    TRIED,
     AccountArrays,
     BlockLog,
     Floats,
@@ -66,6 +47,7 @@ from quantgraph.broker.blocks._panel import (
     cells_of,
     decided_of,
     index_of,
+    is_fine,
     last_known,
     market_of,
     rule_of,
@@ -89,22 +71,17 @@ _NEVER = 1 << 62
 _BEFORE = -2
 """Session of a sale before the block."""
 _KINDS: dict[int, Kind] = {
-    STOP_LOSS: "stop_loss",
-    TRAILING_STOP: "trailing_stop",
-    TAKE_PROFIT: "take_profit",
-    MAX_HOLDING: "max_holding",
+    kernel.STOP_LOSS: "stop_loss",
+    kernel.TRAILING_STOP: "trailing_stop",
+    kernel.TAKE_PROFIT: "take_profit",
+    kernel.MAX_HOLDING: "max_holding",
 }
 
 
 def is_kept_on_disk() -> bool:
     """Whether numba found a folder for the compiled code."""
-    kernel: Any = _account_kernel.run
-    return kernel.stats.cache_path is not None
-
-
-def amount_of(cents: int) -> Decimal:
-    """Cents as money."""
-    return Decimal(cents).scaleb(-2)
+    run: Any = kernel.run
+    return run.stats.cache_path is not None
 
 
 @dataclass(kw_only=True)
@@ -130,26 +107,22 @@ class BlockRun:
         self.already = dict(self.task.exits.followed) if self.task.exits else {}
         self.state = self._state()
         self.log = BlockLog(
-            orders=np.empty(self.count * symbols * (2 if self.rule.follows else 1), ORDER),
-            misses=np.empty(self.count * symbols, MISS),
-            marks=np.empty(self.count * symbols, MARK),
-            days=np.zeros(self.count, DAY),
+            orders=np.empty(self.count * symbols * (2 if self.rule.follows else 1), kernel.ORDER),
+            misses=np.empty(self.count * symbols, kernel.MISS),
+            marks=np.empty(self.count * symbols, kernel.MARK),
+            days=np.zeros(self.count, kernel.DAY),
         )
         self.moved_cash, self.moved_shares = np.zeros(self.count, np.int64), np.zeros(symbols, np.int64)
 
-    @property
-    def _largest(self) -> int:
-        return int(_account_kernel.largest(self.task.unit))
-
     def go(self) -> int:
         """Trade; return the number of sessions that were traded."""
-        t, phase = 0, OPENING
+        t, phase = 0, kernel.OPENING
         while True:
-            why, t = _account_kernel.run(t, phase, self.market, self.rule, self.state, self.log)
-            if why in {DONE, STOPPED}:
+            why, t = kernel.run(t, phase, self.market, self.rule, self.state, self.log)
+            if why in {kernel.DONE, kernel.STOPPED}:
                 return t
-            phase = ORDERS if why == EVENTS else MARKS
-            if not (self._open_with_events(t) if why == EVENTS else self._carry(t)):
+            phase = kernel.ORDERS if why == kernel.EVENTS else kernel.MARKS
+            if not (self._open_with_events(t) if why == kernel.EVENTS else self._carry(t)):
                 return t
 
     @property
@@ -165,29 +138,33 @@ class BlockRun:
         last = self.orders[ends[-2] if self.count > 1 else 0 :]
         last = last[(last["filled"] == 1) & (last["sells"] == 0) & (last["t_plus"] > 0)]
         np.add.at(locked, last["column"], last["quantity"])
-        parts = (state.quantity, locked, state.entered, state.cost)
-        for column, quantity, bought, entered, cost in zip(
+        parts = (state.quantity, locked, state.entered, state.cost, state.fine)
+        for column, quantity, bought, entered, cost, fine in zip(
             columns.tolist(), *(part[columns].tolist() for part in parts), strict=True
         ):
             symbol = task.axes.symbols[column]
             day = self.before.positions[symbol].entered if entered < 0 else task.sessions[entered]
-            positions[symbol] = _position(quantity, quantity - bought, amount_of(cost), day)
-        return Account(cash=amount_of(int(purse["cash"])), positions=positions, receivables=self.receivables)
+            held, free, paid = task.shares(quantity), task.shares(quantity - bought), task.amount(cost, fine)
+            positions[symbol] = Position(quantity=held, sellable=free, cost=paid, entered=day)
+        cash = task.amount(int(purse["cash"]), purse["fine"] & kernel.FINE_CASH)
+        return Account(cash=cash, positions=positions, receivables=self.receivables)
 
     def check(self) -> None:
         """Compute cash by session and shares by symbol again, from the orders alone."""
         orders, days = self.orders[self.orders["filled"] == 1], self.log.days
         sign = np.where(orders["sells"] == 1, 1, -1)
-        unit = self.task.unit
-        notional = (orders["price"] * orders["quantity"] + unit // 200) // (unit // 100)
-        charges = sum(orders[name] for name in CHARGES)
+        unit, (parts, cent) = self.task.unit, self.task.counted
+        exact = orders["price"].astype(np.int64 if parts == 1 else object) * orders["quantity"]
+        whole = (exact // parts + unit // 200) // (unit // 100) * cent
+        notional = np.where(orders["quantity"] % parts, (exact + parts // 2) // parts, whole).astype(np.int64)
+        charges = sum(orders[name] for name in CHARGES) * cent
         change = sign * notional - charges
         ends = np.searchsorted(np.flatnonzero(self.orders["filled"] == 1), days["orders"])
         total = np.concatenate([[0], np.cumsum(change)])
-        begun = _cents(self.before.cash) + np.cumsum(self.moved_cash)
+        begun = self.task.money(self.before.cash) + np.cumsum(self.moved_cash)
         shares = np.zeros_like(self.state.quantity)
         for symbol, position in self.before.positions.items():
-            shares[self.task.axes.place[symbol]] = position.quantity
+            shares[self.task.axes.place[symbol]] = int(position.quantity * parts)
         shares += self.moved_shares
         np.add.at(shares, orders["column"], -sign * orders["quantity"])
         session_of = np.repeat(np.arange(self.count), np.diff(ends, prepend=0))
@@ -207,15 +184,16 @@ class BlockRun:
         task, positions = self.task, self.before.positions
         symbols, held = len(task.axes.symbols), len(positions)
         columns = np.array([task.axes.place.get(symbol, -1) for symbol in positions], np.int64)
-        whole = all(type(position.quantity) is int for position in positions.values())
-        cash, owed = _cents(self.before.cash), sum(_cents(row.amount) for row in self.receivables)
-        shares = [position.quantity for position in positions.values()]
-        paid = [_cents(position.cost) for position in positions.values()]
-        if not whole or (columns < 0).any() or max(cash, owed, *shares, *paid) > self._largest:
+        cash, owed = task.money(self.before.cash), sum(task.money(row.amount) for row in self.receivables)
+        shares = [position.quantity * task.counted[0] for position in positions.values()]
+        paid = [task.money(position.cost) for position in positions.values()]
+        odd = any(each % 1 for each in shares) or (columns < 0).any()
+        if odd or self._too_much(shares, cash, owed, *paid):
             raise FallbackRequired
-        zeros = np.zeros((5, symbols), np.int64)
-        quantity, opinion, cost, candidates, tickets = zeros
-        quantity[columns], cost[columns] = shares, paid
+        zeros = np.zeros((6, symbols), np.int64)
+        quantity, opinion, cost, fine, candidates, tickets = zeros
+        quantity[columns], cost[columns] = [int(each) for each in shares], paid
+        fine[columns] = [is_fine(position.cost) for position in positions.values()]
         entered = np.full(symbols, -1, np.int64)
         days = np.array([position.entered.asm8 for position in positions.values()], "datetime64[us]")
         entered[columns] = np.searchsorted(task.axes.sessions, days) - task.first
@@ -224,7 +202,8 @@ class BlockRun:
         if self.rule.trades and held:
             opinion[columns] = self._opinions(columns)
             self._require_closes(columns)
-        purse = np.array([(cash, owed, held, 0, 0, 0, 0, self._next_pay())], PURSE)
+        fines = self._fines(self.before)
+        purse = np.array([(cash, owed, held, 0, 0, 0, 0, self._next_pay(), fines, 0)], kernel.PURSE)
         sold = np.full(symbols, -_NEVER // 2, np.int64)
         for symbol, day in task.exits.sold.items() if task.exits else ():
             if symbol in task.axes.place:
@@ -238,12 +217,20 @@ class BlockRun:
             past=np.full(symbols, -2, np.int64),
             entered=entered,
             cost=cost,
+            fine=fine,
             held=places[0],
             candidates=candidates,
             tickets=tickets,
             unpriced=places[1],
             exits=self._exits(),
         )
+
+    def _too_much(self, shares: Sequence[Quantity], *money: int) -> bool:
+        largest = int(kernel.largest(self.task.unit)) * self.task.counted[1]
+        return max(money) > largest or max(shares, default=0) > kernel.MOST
+
+    def _fines(self, account: Account) -> int:
+        return kernel.FINE_CASH * is_fine(account.cash) | kernel.FINE_OWED * is_fine(account.owed)
 
     def _opinions(self, columns: Ints) -> Ints:
         values, where = signal_of(self.task)
@@ -254,7 +241,7 @@ class BlockRun:
             if not len(places):
                 raise FallbackRequired
             end = int(places[-1])
-        return _account_kernel.last_opinions(
+        return kernel.last_opinions(
             values,
             np.searchsorted(rows, np.array(entered, "datetime64[us]")),
             int((where.rows[:end] >= 0).sum()),
@@ -270,7 +257,10 @@ class BlockRun:
     def _exits(self) -> Table:
         """What the plan follows so far."""
         task, axes = self.task, self.task.axes
-        table, ends = np.zeros(len(axes.symbols), EXIT), task.exits is not None and task.exits.plan.exits
+        table, ends = (
+            np.zeros(len(axes.symbols), kernel.EXIT),
+            task.exits is not None and task.exits.plan.exits,
+        )
         table["exited"] = -1
         for symbol in self.before.positions if task.exits else ():
             held = self.already.get(symbol)
@@ -285,7 +275,7 @@ class BlockRun:
             row["last"], row["count"] = task.units(held.last), held.purchases
             row["range"] = -1 if held.atr is None else task.units(held.atr)
             row["since"] = entered - task.first
-            row["waiting"], row["kind"] = held.waiting is not None, KEPT
+            row["waiting"], row["kind"] = held.waiting is not None, kernel.KEPT
         for symbol, day in task.exits.exited.items() if task.exits else ():
             if symbol in axes.place:
                 row = table[axes.place[symbol]]
@@ -338,16 +328,16 @@ class BlockRun:
 
     def exit_of(self, row: Any, symbol: str) -> tuple[str, str, Level | None]:
         """Trigger, reason and level of an exit, from an order or from what is followed."""
-        kind, again = int(row["kind"]), AGAIN if row["again"] & TRIED else ""
-        if kind == KEPT:
+        kind, again = int(row["kind"]), AGAIN if row["again"] & kernel.TRIED else ""
+        if kind == kernel.KEPT:
             trigger, reason = cast("tuple[str, str]", self.already[symbol].waiting)
             return trigger, reason.removesuffix(AGAIN) + again if again else reason, None
         book, name, level = cast("ExitBook", self.task.exits), _KINDS[kind], None
-        if kind != MAX_HOLDING:
+        if kind != kernel.MAX_HOLDING:
             at, base = self.task.session(int(row["at"])), self.task.price(row["base"])
             level = book.level(book.rule, name, symbol, at, base, self._range(row["ranged"]))
         reason = level.reason if level else f"{name} {book.plan.max_holding}"
-        reached = AT_ENTRY if row["again"] & REACHED else ""
+        reached = AT_ENTRY if row["again"] & kernel.REACHED else ""
         return trigger_of(name, self.task.session(int(row["since"]))), reason + reached + again, level
 
     def _next_pay(self) -> int:
@@ -362,13 +352,13 @@ class BlockRun:
         columns = np.unique(self.market.events[self.market.events_from[t] : self.market.events_from[t + 1]])
         columns = columns[state.quantity[columns] > 0]
         shares, cash = state.quantity[columns], int(state.purse["cash"][0])
-        found = zip(columns.tolist(), shares.tolist(), state.cost[columns].tolist(), strict=True)
-        held = {
-            axes.symbols[column]: _position(quantity, quantity, amount_of(cost), session)
-            for column, quantity, cost in found
-        }
-        before = Account(cash=amount_of(cash), positions=held, receivables=self.receivables)
-        market = self.task.market
+        parts = (columns, shares, state.cost[columns], state.fine[columns])
+        task, fines, held = self.task, int(state.purse["fine"][0]), dict[str, Position]()
+        for column, quantity, cost, fine in zip(*(part.tolist() for part in parts), strict=True):
+            number, symbol, paid = task.shares(quantity), axes.symbols[column], task.amount(cost, fine)
+            held[symbol] = Position(quantity=number, sellable=number, cost=paid, entered=session)
+        cash_before = task.amount(cash, fines & kernel.FINE_CASH)
+        before, market = Account(cash=cash_before, positions=held, receivables=self.receivables), task.market
         book = action_book(market.store, market.data_ref)
         opens = dict[str, Decimal]()
         if market.rules.market == "us":  # a fraction after a split is paid at the open
@@ -377,11 +367,12 @@ class BlockRun:
                 return False
             opens = dict(zip(held, map(to_decimal, prices.tolist()), strict=True))
         account, events = apply_corporate_actions(before, session, book, market.rules, opens)
-        after = [account.quantity(axes.symbols[column]) for column in columns.tolist()]
+        after = [int(account.quantity(axes.symbols[column]) * task.counted[0]) for column in columns.tolist()]
         self._move_levels(t)
-        amounts = _cents(account.cash), _cents(account.owed)
-        if max(*amounts, *after) > self._largest:
+        amounts = task.money(account.cash), task.money(account.owed)
+        if self._too_much(after, *amounts):
             return False
+        state.purse["fine"] = self._fines(account)
         state.quantity[columns] = after
         self.receivables, self.openings[t] = account.receivables, (before, events)
         self.moved_cash[t] = amounts[0] - cash
@@ -427,17 +418,6 @@ class BlockRun:
         return price_after_actions(to_decimal(known[0]), since)
 
 
-def _cents(amount: Decimal) -> int:
-    """Money in cents. The journal keeps the digits of an amount, so it must have exactly two decimals."""
-    if amount.as_tuple().exponent != -2:
-        raise FallbackRequired
-    return int(amount.scaleb(2))
-
-
-def _position(quantity: int, sellable: int, cost: Decimal, entered: pd.Timestamp) -> Position:
-    return Position(quantity=quantity, sellable=sellable, cost=cost, entered=entered)
-
-
 _SUMS = ("notional", *CHARGES, "profit")
 
 
@@ -451,9 +431,9 @@ def trade_block(
     """Trade sessions from the account on the evening before the first of them; the first ones, or all.
 
     ``exits`` are a trade plan's, moved to the first session; they follow what was traded. None if the
-    first session must be traded order by order: fractions of shares, a volume cap, prices
-    finer than eight decimals, amounts of 10^12 and more, a sale above the size cap of an order, symbols on an
-    unknown board, limits that depend on a symbol's status, and a rule that does not trade, without holdings.
+    first session must be traded order by order: a volume cap, prices finer than eight decimals, amounts of
+    10^12 and more, a sale above the size cap of an order, symbols on an unknown board, limits that depend on
+    a symbol's status, and a rule that does not trade, without holdings.
     """
     try:
         task = BlockTask.of(market, sessions, rule, exits)
@@ -482,7 +462,7 @@ class _BlockLines:
     def __init__(self, run: BlockRun) -> None:
         self._run, self._reasons = run, reasons_of(run.task.rule.plan)
         days, of_cent = run.log.days, run.task.unit // 100
-        worths = ((days["cash"] + days["owed"]) * of_cent + days["stocks"]).tolist()
+        worths = ((days["cash"] + days["owed"]) * (of_cent // run.task.counted[1]) + days["stocks"]).tolist()
         self.values = tuple(_exact(worth, of_cent) for worth in worths)
 
     def days(self) -> list[DayLines]:
@@ -490,9 +470,9 @@ class _BlockLines:
         run, symbols = self._run, self._run.task.axes.symbols
         days, orders = run.log.days, run.orders
         ends = np.concatenate([[0], days["orders"]])
+        texts = fill_texts(orders, symbols, run.task.unit, self._reasons, *run.task.counted)
         lines: list[Line] = [
-            ("fill", text) if text else self._judge(place)
-            for place, text in enumerate(fill_texts(orders, symbols, run.task.unit, self._reasons))
+            ("fill", text) if text else self._judge(place) for place, text in enumerate(texts)
         ]
         mark_ends = np.concatenate([[0], days["marks"]])
         marks = mark_texts(run.log.marks[: mark_ends[-1]], mark_ends, symbols, run.task.unit)
@@ -512,26 +492,27 @@ class _BlockLines:
         filled = orders["filled"] == 1
         sold = filled & (orders["sells"] == 1)
         counts = [filled, sold, sold & (orders["profit"] > 0)]
+        counts += [filled & (orders["quantity"] % run.task.counted[0] > 0), sold & (orders["tells"] > 0)]
         amounts = [np.where(sold if name == "profit" else filled, orders[name], 0) for name in _SUMS]
         sums = zip(*(_between(part, ends) for part in (*counts, *amounts)), strict=True)
-        names = ("cash", "owed", "stocks", "held", "largest", "orders")
+        names = ("cash", "owed", "stocks", "held", "largest", "orders", "fine")
         rows = zip(*(days[name].tolist() for name in names), self.values, sums, strict=True)
-        bodies, before, of_cent = [], 0, run.task.unit // 100
-        for t, (cash, owed, stocks, held, largest, end, value, sums_of) in enumerate(rows):
-            fills, sales, won, *cents, profit = sums_of
-            traded, commission, duty, transfer, regulatory, slippage = map(amount_of, cents)
+        bodies, before, of_cent, amount = [], 0, run.task.unit // 100, run.task.amount
+        for t, (cash, owed, stocks, held, largest, end, fine, value, sums_of) in enumerate(rows):
+            fills, sales, won, fine_fills, fine_sales, traded, *cents, profit = sums_of
+            commission, duty, transfer, regulatory, slippage = (Decimal(each).scaleb(-2) for each in cents)
             gone = delisting_profits(*run.openings[t]) if t in run.openings else []
             body = day_body(
                 decider=run.task.rule.name,
-                cash=amount_of(cash),
-                owed=amount_of(owed),
+                cash=amount(cash, fine & kernel.FINE_CASH),
+                owed=amount(owed, fine & kernel.FINE_OWED),
                 stocks=_exact(stocks, of_cent),
                 value=value,
                 positions=held,
                 largest=_exact(largest, of_cent),
                 fills=fills,
                 rejections=end - before - fills,
-                traded=traded,
+                traded=amount(traded, fine_fills),
                 commission=commission,
                 stamp_duty=duty,
                 transfer_fee=transfer,
@@ -540,7 +521,7 @@ class _BlockLines:
                 dividends=_dividends(run, t),
                 sales=sales + len(gone),
                 won=won + sum(part > 0 for part in gone),
-                realised=amount_of(profit) + sum(gone, ZERO),
+                realised=amount(profit, fine_sales) + sum(gone, ZERO),
             )
             bodies.append(body)
             before = end
@@ -566,9 +547,10 @@ class _BlockLines:
         task, row = self._run.task, self._run.orders[place]
         t = int(np.searchsorted(self._run.log.days["orders"], place, side="right"))
         column, session = int(row["column"]), task.sessions[t]
-        order, shares = self._order(row), int(row["quantity"])
-        held = {order.symbol: _position(shares, shares, ZERO, session)} if row["sells"] else {}
-        account = Account(cash=amount_of(int(row["cash"])), positions=held)
+        order, shares = self._order(row), task.shares(int(row["quantity"]))
+        lot = Position(quantity=shares, sellable=shares, cost=ZERO, entered=session)
+        held = {order.symbol: lot} if row["sells"] else {}
+        account = Account(cash=task.amount(int(row["cash"]), row["fine"] & kernel.FINE_CASH), positions=held)
         quote = Quotes(self._row(column, task.first + t))[order.symbol]
         outcome = match_order(order, account, quote, task.market.rules, session)
         paid = to_decimal(outcome.price) * task.unit if isinstance(outcome, Fill) else None
@@ -582,7 +564,7 @@ class _BlockLines:
     def _order(self, row: Any) -> Order:
         symbol, run = self._run.task.axes.symbols[int(row["column"])], self._run
         side: Literal["buy", "sell"] = "sell" if row["sells"] else "buy"
-        sized: dict[str, Any] = {"side": side, "quantity": int(row["quantity"])}
+        sized: dict[str, Any] = {"side": side, "quantity": run.task.shares(int(row["quantity"]))}
         if plain := self._reasons.get((int(row["kind"]), int(row["sells"]))):
             return Order(symbol=symbol, sequence=int(row["sequence"]), reason=plain, **sized)
         trigger, reason, level = run.exit_of(row, symbol)

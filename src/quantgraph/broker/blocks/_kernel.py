@@ -1,9 +1,9 @@
 """The account's arithmetic for sessions in a row, in whole numbers, compiled.
 
 Prices are in units of the panel's own, 1e-4 or 1e-8 of the currency, ``-1`` for one that cannot be written
-so; money is in cents. Row ``t`` of
-a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The rule is that
-of :class:`~quantgraph.agents.SignalRule`, the rules of the market are those of
+so. Money is in cents and shares are whole; where shares have parts, these are counted, and money is in units.
+Row ``t`` of a panel is the session before session ``t`` of the block, row ``t + 1`` the session itself. The
+rule is that of :class:`~quantgraph.agents.SignalRule`, the rules of the market are those of
 :func:`~quantgraph.broker.session._matching.match_order`; where they need more than these numbers, it stops.
 
 Functions that run for every symbol take single arrays, because passing a group costs more than their
@@ -53,10 +53,13 @@ ON_SCHEDULE, ON_RISE, ON_FALL = range(1, 4)
 TRIED, REACHED = 1, 2
 """How an exit has come to wait: it was tried, it was reached in the session of the entry."""
 
-LARGEST, MOST = 10**14, 2 * 10**18
-"""Largest amount in cents, whose products with the scales below can be corrected in 64 bits, and in units."""
+LARGEST, MOST, ANY = 10**14, 2 * 10**18, 1 << 62
+"""Largest amount in cents, whose products with the scales below can be corrected in 64 bits, and in units or
+parts; more shares than there are."""
 RATE = 10**14
-"""Scale of the rates of charges."""
+"""Scale of the rates of charges, for amounts in cents and whole shares."""
+FINE_CASH, FINE_OWED = 1, 2
+"""What the journal writes with eight decimals, because parts of shares were paid with it."""
 SHARE = 1000
 """Scale of price limits as shares of the previous close."""
 
@@ -66,22 +69,22 @@ def _table(names: str) -> np.dtype[np.void]:
 
 
 TERM = _table(
-    "unit first step cap t_plus least commission by_share duty bought transfer of_face face_least "
+    "unit parts cent first step cap t_plus least commission by_share duty bought transfer of_face face_least "
     "section activity most slippage band up down tick fine one_tick"
 )
-"""Terms of a kind of symbol: units of the currency; lots, size cap, T+n; the least commission in cents and
-rates over RATE, ``by_share``, ``of_face`` and ``activity`` in cents for a share, the last at ``most`` so
-many, the transfer fee at least ``face_least``; ``bought`` is a buyer's stamp duty; whether there is a band
-(-1: unknown), its limits as shares of the close before over SHARE, the tick in units, and below one dollar,
-and whether limits are at least one tick away."""
+"""Terms of a kind of symbol: units of the currency, parts of a share, as how much a cent is counted; lots,
+size cap, T+n; the least commission in cents and rates over RATE, ``by_share``, ``of_face`` and ``activity``
+in cents for a share, the last at ``most`` so many, the transfer fee at least ``face_least``; ``bought`` is a
+buyer's stamp duty; whether there is a band (-1: unknown), its limits as shares of the close before over
+SHARE, the tick in units, and below one dollar, and whether limits are at least one tick away."""
 
 ORDER = _table(
     "column sells quantity sequence kind within base at ranged again since cash "
-    "filled price notional commission duty transfer regulatory slippage t_plus profit"
+    "filled price notional commission duty transfer regulatory slippage t_plus profit fine tells"
 )
-"""An order: ``cash`` is the cash before it; the fields after ``filled`` are of a fill, ``profit`` (proceeds
-less the cost of the shares) of a sale; ``within`` is 1 for one that is sent after the open. The others are
-those of EXIT."""
+"""An order: ``cash`` is the cash before it, ``fine`` what of it is; the fields after ``filled`` are of a
+fill, ``profit`` (proceeds less the cost of the shares) of a sale, which ``tells`` parts of a cent or not;
+``within`` is 1 for one that is sent after the open. The others are those of EXIT."""
 
 EXIT = _table("basis peak last count range since waiting kind base at ranged again number exited silent")
 """What a plan follows of a symbol. Basis and peak in units; ``last`` price and ``count`` of its purchases;
@@ -94,12 +97,12 @@ before the block; ``silent``, whether the signal was 1 then, and ever since."""
 MISS = _table("session column cents")
 """A purchase of the schedule whose cash is too little."""
 MARK = _table("column price carried")
-DAY = _table("cash owed stocks largest held orders marks")
+DAY = _table("cash owed stocks largest held orders marks fine")
 """The account at a session's end; ``orders`` and ``marks`` are counts up to then."""
 
-PURSE = _table("cash owed held orders misses marks unpriced next_pay")
+PURSE = _table("cash owed held orders misses marks unpriced next_pay fine rest")
 """Cash and dividends that are owed; counts of holdings, of logged orders, misses and marks, and of holdings
-without a price; the session of the next payment."""
+without a price; the session of the next payment; what is FINE; a sum of parts of units."""
 
 
 class MarketArrays(NamedTuple):
@@ -112,6 +115,8 @@ class MarketArrays(NamedTuple):
     """
 
     unit: int
+    parts: int
+    cent: int
     open: Floats
     mark: Floats
     close: Floats
@@ -197,6 +202,7 @@ class AccountArrays(NamedTuple):
     entered: Ints
     sold: Ints
     cost: Ints
+    fine: Ints
     held: Ints
     candidates: Ints
     tickets: Ints
@@ -213,7 +219,9 @@ class BlockLog(NamedTuple):
     days: Table
 
 
-_TRIES = 16
+_NEAR, _EXACT = 10, 1e33
+"""Steps below the most that a purchase is tried at, and a product that can be divided in 64 bits."""
+_UNKNOWN = ANY
 
 
 @compiled
@@ -268,6 +276,7 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
         return False
     purse = state.purse[0]
     cash, begun, count = purse.cash, purse.orders, _opinions(t, market, rule, state)
+    purse.rest = 0
     if rule.follows and not _due(t, market, rule, state):
         return False
     sold = _sells(t, begun, False, market, rule, state, log)
@@ -276,7 +285,7 @@ def _orders(t: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
     if sold < 0 or due < 0:
         return False
     count = min(count, max(0, rule.max_positions - purse.held))
-    worth = (cash + purse.owed) * (market.unit // 100) + sold + due
+    worth = (cash + purse.owed) * (market.unit // 100 // market.cent) + sold + due
     sizes = count > 0 or (purse.held > 0 and (market.resizing[t] or market.adding[t]))
     if sizes and not _buys(t, count, worth, numbered, market, rule, state, log):
         return False
@@ -410,14 +419,15 @@ def _sells(  # noqa: PLR0917
             sold = _sell(t, column, quantity[column], number, price, opens[column], -1, market, state, log)
             if sold < 0:
                 return -1
-            value += price * sold
+            worth, rest = worth_of(price, sold, market.parts)
+            value, purse.rest = value + worth, purse.rest + rest
         elif due:
             exits[column].number = 0
         if quantity[column] > 0:
             held[kept] = column
             kept += 1
     purse.held = kept
-    return value if purse.cash <= largest(market.unit) else -1
+    return value if purse.cash <= largest(market.unit) * market.cent else -1
 
 
 @compiled
@@ -439,11 +449,13 @@ def _sell(  # noqa: PLR0917
     """
     purse, leaving, kind = state.purse[0], state.exits[column], market.kind[column]
     term = market.terms[market.era[t], max(0, kind)]
-    if kind < 0 or shares > term.cap or _too_much(price, shares, market.unit):
+    if kind < 0 or shares > term.cap or _too_much(price, shares, market.unit, market.parts):
+        return -1
+    if float(state.cost[column]) * state.quantity[column] > _EXACT:
         return -1
     order = log.orders[purse.orders]
     order.column, order.sells, order.quantity, order.sequence = column, 1, shares, number
-    order.cash, order.filled, order.kind, order.within = purse.cash, 0, SIGNAL, 0
+    order.cash, order.filled, order.kind, order.within, order.fine = purse.cash, 0, SIGNAL, 0, purse.fine
     if number >= FIRST_EXIT:
         order.kind, order.base, order.at = leaving.kind, leaving.base, leaving.at
         order.again, order.since, order.ranged = leaving.again, leaving.since, leaving.ranged
@@ -454,12 +466,17 @@ def _sell(  # noqa: PLR0917
     if beyond < 0:
         return -1
     change = 0 if beyond else _fill(order, price, least, term)
+    if change == _UNKNOWN:
+        return -1
     if beyond or purse.cash + change < 0:
         return 0
-    left = _part(state.cost[column], state.quantity[column] - shares, state.quantity[column])
+    twice = _floor(2 * state.cost[column], state.quantity[column] - shares, state.quantity[column])
+    left = (twice + term.cent) // (2 * term.cent) * term.cent
     order.filled, order.profit = 1, change - (state.cost[column] - left)
+    order.tells = state.fine[column] | (shares % term.parts > 0)
     purse.cash += change
-    state.quantity[column], state.cost[column] = state.quantity[column] - shares, left
+    purse.fine |= FINE_CASH * (shares % term.parts > 0)
+    state.quantity[column], state.cost[column], state.fine[column] = state.quantity[column] - shares, left, 0
     if state.quantity[column] == 0:
         state.sold[column] = t
     if number >= FIRST_EXIT:
@@ -504,7 +521,7 @@ def _sell_at(  # noqa: PLR0917
             held[kept] = column
             kept += 1
     purse.held = kept
-    return bool(purse.cash <= largest(market.unit))
+    return bool(purse.cash <= largest(market.unit) * market.cent)
 
 
 @compiled
@@ -565,7 +582,7 @@ def _buys(  # noqa: PLR0917
         wishes = _additions(t, count, investable, market, rule, state)
     if wishes < 0 or market.closed[t]:
         return bool(wishes >= 0)
-    free = max(0, purse.cash - (cents - investable))
+    free = max(0, purse.cash // market.cent - (cents - investable))
     return _purchases(t, count, wishes, numbered, free, market, rule, state, log)
 
 
@@ -610,13 +627,15 @@ def _resize(  # noqa: PLR0917
             wished = _floor(investable, rule.share[column], rule.share_of[column])
             if rule.equal:
                 wished = investable // slots
-            lacking = wished - price * state.quantity[column] // (market.unit // 100)
+            lacking = wished - worth_of(price, state.quantity[column], market.parts)[0] // (
+                market.unit // 100
+            )
             term, shares = market.terms[market.era[t], market.kind[column]], 0
             if price > 0 and lacking > band:
                 state.candidates[wishes], state.tickets[wishes] = column, lacking
                 wishes += 1
             elif price > 0 and -lacking > band:
-                shares = _in_lots(-lacking * (market.unit // 100) // price, term)
+                shares = _in_lots(_floor(-lacking * (market.unit // 100), market.parts, price), term)
             if shares > 0:
                 numbered += 1
                 opened = _opening(market.open[t + 1, column], market.volume[t + 1, column], market.unit)
@@ -652,11 +671,10 @@ def _additions(  # noqa: PLR0917
         if price == 0 or not (rule.adds == ON_SCHEDULE or is_far):
             continue
         ticket, term = rule.add_ticket, market.terms[market.era[t], market.kind[column]]
-        if rule.add_shares < LARGEST:
-            shares = _in_lots(rule.add_shares, term)
-            if price * shares % (market.unit // 100):
+        if rule.add_shares < ANY:
+            ticket = _price_shares(price, rule.add_shares, term)
+            if ticket < 0:
                 return -1
-            ticket = _paid(price, shares, term) if shares else 0
         elif ticket < 0:
             ticket = _floor(investable, rule.add_share, rule.add_share_of)
         state.candidates[wishes], state.tickets[wishes] = column, ticket
@@ -686,14 +704,14 @@ def _purchases(  # noqa: PLR0917
     for place in range(wishes):
         column, is_new = found[place], place < count
         sized_at = _price_of(t, column, market, state)
-        if sized_at <= 0:
-            if sized_at < 0:
-                return False
+        if sized_at == 0:
             continue
         term = market.terms[market.era[t], market.kind[column]]
         most, ticket = rule.shares if is_new else rule.add_shares, state.tickets[place]
         if wished > free:
             ticket = _floor(ticket, free, wished)
+        if sized_at < 0 or float(ticket) * (market.unit // 100) / sized_at * market.parts > MOST:
+            return False
         shares = min(_largest_buy(sized_at, ticket, term), term.cap, _in_lots(most, term))
         if shares == 0:
             if rule.adds == ON_SCHEDULE and market.adding[t]:
@@ -704,7 +722,7 @@ def _purchases(  # noqa: PLR0917
         order = log.orders[purse.orders]
         numbered += 1
         order.column, order.sells, order.quantity, order.sequence = column, 0, shares, numbered
-        order.cash, order.filled, order.within = purse.cash, 0, 0
+        order.cash, order.filled, order.within, order.fine = purse.cash, 0, 0, purse.fine
         order.kind = SIGNAL if is_new else ADDED if rule.adds else RESIZED
         purse.orders += 1
         price = _opening(opens[column], market.volume[t + 1, column], market.unit)
@@ -713,7 +731,10 @@ def _purchases(  # noqa: PLR0917
             return False
         if not beyond:
             order.filled = 1
+            is_fine = shares % term.parts > 0
+            purse.fine |= FINE_CASH * is_fine
             _enter(t, column, order, _fill(order, price, -1, term), state, is_new)
+            state.fine[column] |= is_fine
             if is_new:
                 state.exits[column].range = market.ranges[t, column]
                 _insert(column, bought, market.rank, found)
@@ -731,7 +752,7 @@ def _enter(  # noqa: PLR0917
     entry = state.exits[column]
     state.purse[0].cash += change
     if is_new:
-        state.quantity[column], state.cost[column], state.entered[column] = 0, 0, t
+        state.quantity[column], state.cost[column], state.fine[column], state.entered[column] = 0, 0, 0, t
         state.opinion[column], state.carried[column] = 0, -1
         entry.basis = entry.peak = order.price
         entry.count, entry.since, entry.waiting, entry.number, entry.exited, entry.silent = 0, t, 0, 0, -1, 0
@@ -744,16 +765,20 @@ def _enter(  # noqa: PLR0917
 @compiled
 def _fill(order: Any, price: int, least: int, term: Any) -> int:
     """Write a fill's price and money into its order; its change of the cash: -100100 of 100 at 10.01."""
-    notional = in_cents(price * order.quantity, term.unit)
+    notional = _notional(price, order.quantity, term)
     commission, duty, transfer, regulatory, slippage = charges_of(
         notional, order.quantity, order.sells == 1, term
     )
     if least >= 0:
-        slippage = min(slippage, in_cents((price - least) * order.quantity, term.unit))
+        most = _notional(price - least, order.quantity, term)
+        if most < slippage * term.cent and order.quantity % term.parts:
+            return _UNKNOWN
+        slippage = min(slippage, most // term.cent)
     order.price, order.notional, order.t_plus, order.profit = price, notional, term.t_plus, 0
     order.commission, order.duty, order.transfer, order.slippage = commission, duty, transfer, slippage
-    order.regulatory = regulatory
-    return int(notional if order.sells else -notional) - commission - duty - transfer - regulatory - slippage
+    order.regulatory, order.tells = regulatory, 0
+    charges = commission + duty + transfer + regulatory + slippage
+    return int((notional if order.sells else -notional) - charges * term.cent)
 
 
 @compiled
@@ -786,23 +811,22 @@ def _worth(t: int, worth: int, market: MarketArrays, rule: RuleArrays, state: Ac
     for place in range(state.purse[0].held if rule.needs_worth else 0):
         column = state.held[place]
         price = _price_of(t, column, market, state)
-        if price <= 0 or worth > most or _too_much(price, quantity[column], market.unit):
+        if price <= 0 or worth > most or _too_much(price, quantity[column], market.unit, market.parts):
             return -1
-        worth += price * quantity[column]
+        more, rest = worth_of(price, quantity[column], market.parts)
+        worth, state.purse[0].rest = worth + more, state.purse[0].rest + rest
+    worth += state.purse[0].rest // market.parts
     return worth if worth <= most else -1
 
 
 @compiled
-def _price_shares(t: int, count: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays) -> bool:
-    """What so many shares of each candidate cost: 500 at 10.01 are 501000 with 500 of commission; or stop."""
-    for place in range(count):
-        column = state.candidates[place]
-        term = market.terms[market.era[t], max(0, market.kind[column])]
-        price, shares = _price_of(t, column, market, state), _in_lots(rule.shares, term)
-        if price < 0 or price * shares % (market.unit // 100):
-            return False
-        state.tickets[place] = _paid(price, shares, term) if shares else 0
-    return True
+def _price_shares(price: int, wished: int, term: Any) -> int:
+    """What shares cost in cents, rounded up: 500 at 10.01 are 501000 with 500 of commission; -1 to stop."""
+    shares, of = _in_lots(wished, term), term.unit // 100 // term.cent
+    value, rest = worth_of(price, shares, term.parts)
+    if price < 0 or rest or value % of:
+        return -1
+    return -(-_paid(value // of, shares, term) // term.cent) if shares else 0
 
 
 @compiled
@@ -817,12 +841,15 @@ def _tickets(  # noqa: PLR0917
     t: int, count: int, investable: int, market: MarketArrays, rule: RuleArrays, state: AccountArrays
 ) -> bool:
     """Give each candidate its cash, a tenth of 1,000,000 is 100,000; False to stop."""
-    if rule.shares < LARGEST:
-        return _price_shares(t, count, market, rule, state)
     slots = max(1, state.purse[0].held + count)
     for place in range(count):
         column, ticket = state.candidates[place], rule.ticket
-        if rule.equal:
+        if rule.shares < ANY:
+            term = market.terms[market.era[t], max(0, market.kind[column])]
+            ticket = _price_shares(_price_of(t, column, market, state), rule.shares, term)
+            if ticket < 0:
+                return False
+        elif rule.equal:
             ticket = investable // slots
         elif ticket < 0:
             ticket = _floor(investable, rule.share[column], rule.share_of[column])
@@ -832,28 +859,44 @@ def _tickets(  # noqa: PLR0917
 
 @compiled
 def _largest_buy(price: int, budget: int, term: Any) -> int:
-    """Most shares whose notional and charges fit: 900 at 10.01 in 10,000; some steps down, else bisection."""
-    steps, tries = budget * (term.unit // 100) // (price * term.step), 0
-    while steps > 0 and tries < _TRIES and _paid(price, term.step * steps, term) > budget:
-        steps -= 1
-        tries += 1
-    if tries == _TRIES:
+    """Most shares whose notional and charges fit: 900 at 10.01 in 10,000; by bisection of the last steps."""
+    step, money = term.step, budget * term.cent
+    most = _floor(budget * (term.unit // 100), term.parts, price * step)
+    low = max(0, most - _NEAR)
+    if low and _paid(_notional(price, step * low, term), step * low, term) > money:
         low = 0
-        while low < steps:
-            middle = (low + steps + 1) // 2
-            if _paid(price, term.step * middle, term) <= budget:
-                low = middle
-            else:
-                steps = middle - 1
-    quantity = term.step * steps
-    return quantity if quantity >= term.first else 0
+    while low < most:
+        middle = (low + most + 1) // 2
+        if _paid(_notional(price, step * middle, term), step * middle, term) <= money:
+            low = middle
+        else:
+            most = middle - 1
+    return int(step * low if step * low >= term.first else 0)
 
 
 @compiled
-def _paid(price: int, quantity: int, term: Any) -> int:
-    notional = in_cents(price * quantity, term.unit)  # 100 at 100100 are 100100 cents
+def _paid(notional: int, quantity: int, term: Any) -> int:
     commission, duty, transfer, _, slippage = charges_of(notional, quantity, False, term)
-    return notional + commission + duty + transfer + slippage
+    return int(notional + (commission + duty + transfer + slippage) * term.cent)  # 100100, 500 are 100600
+
+
+@compiled
+def _notional(price: int, quantity: int, term: Any) -> int:
+    """Money for shares, half up to a cent, to a unit for parts: 100100 for 100 at 100100."""
+    value, rest = worth_of(price, quantity, term.parts)
+    if quantity % term.parts:
+        return int(value + (2 * rest >= term.parts))
+    return int(in_cents(value, term.unit) * term.cent)
+
+
+@compiled
+def worth_of(price: int, quantity: int, parts: int) -> tuple[int, int]:
+    """Units that shares are worth, and parts of one: 200200, 0 for 2 at 100100; 3, 1 for one half at 7."""
+    if parts == 1:
+        return price * quantity, 0
+    whole, some = quantity // parts, quantity % parts
+    rest = price % parts * some
+    return price * whole + price // parts * some + rest // parts, rest % parts
 
 
 @compiled
@@ -938,13 +981,6 @@ def _floor(amount: int, numerator: int, denominator: int) -> int:
 
 
 @compiled
-def _part(amount: int, numerator: int, denominator: int) -> int:
-    """The same half up: 667 of 1000 * 2 / 3."""
-    found = _floor(amount, numerator, denominator)
-    return found + (2 * (amount * numerator - found * denominator) >= denominator)
-
-
-@compiled
 def _beyond_limit(  # noqa: PLR0917
     price: int, sells: bool, value: float, limit: float, before: float, term: Any
 ) -> int:
@@ -1004,8 +1040,9 @@ def _whole(value: float, unit: int) -> int:
 
 
 @compiled
-def _too_much(price: int, quantity: int, unit: int) -> bool:
-    return float(price) * float(quantity) > largest(unit) * (unit // 100)  # 10**12 shares at 10001
+def _too_much(price: int, quantity: int, unit: int, parts: int) -> bool:
+    worth = float(price) * float(quantity) / parts
+    return worth > largest(unit) * (unit // 100) or quantity > MOST  # 10**12 shares at 10001
 
 
 @compiled
@@ -1037,9 +1074,10 @@ def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) ->
         if price < 0 and not known:
             state.unpriced[unpriced] = column
             unpriced += 1
-        elif price < 0 or stocks > most or _too_much(price, quantity[column], market.unit):
+        elif price < 0 or stocks > most or _too_much(price, quantity[column], market.unit, market.parts):
             return -1
-        worth = price * quantity[column]
+        worth, rest = worth_of(price, quantity[column], market.parts)
+        worth += 2 * rest >= market.parts
         stocks += worth
         top = max(top, worth)
         mark = marks[purse.marks + place]
@@ -1051,5 +1089,5 @@ def _marks(t: int, market: MarketArrays, state: AccountArrays, log: BlockLog) ->
         purse.marks += purse.held
         day = log.days[t]
         day.cash, day.owed, day.stocks, day.largest = purse.cash, purse.owed, stocks, top
-        day.held, day.orders, day.marks = purse.held, purse.orders, purse.marks
+        day.held, day.orders, day.marks, day.fine = purse.held, purse.orders, purse.marks, purse.fine
     return unpriced

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quantgraph.broker._plan import TradePlan
-from quantgraph.broker.blocks._kernel import ADDED, RATE, RESIZED, SHARE, SIGNAL, TERM, Ints, Table
+from quantgraph.broker.blocks._kernel import ADDED, ANY, RATE, RESIZED, SHARE, SIGNAL, TERM, Ints, Table
 from quantgraph.broker.ledger._journal import fill_body, marks_body, plain_order
 from quantgraph.errors import UnknownSymbol
 from quantgraph.market import Rulebook
@@ -34,9 +34,17 @@ _NO_CAP = 10**12
 _CLOSE, _BELOW_ONE = Decimal(10**6), Decimal("0.5")
 
 
+def counted(rules: Rulebook) -> tuple[int, int]:
+    """How many parts a share has, and as how much a cent of money is counted: a million 1e-8 for parts."""
+    return (1, 1) if rules.fraction_step == 1 else (int(1 / rules.fraction_step), 10**6)
+
+
 def exact_rates(rules: Rulebook) -> bool:
-    """Whether the broker's rates are multiples of ``1 / RATE``."""
-    return not any(rate * RATE % 1 for rate in (*_commission(rules), rules.slippage_bps / 10_000))
+    """Whether the broker's rates are multiples of ``1 / RATE``, as amounts and shares are counted."""
+    (parts, cent), (rate, by_share) = counted(rules), _commission(rules)
+    return not any(
+        each * RATE % 1 for each in (rate / cent, by_share / parts, rules.slippage_bps / 10_000 / cent)
+    )
 
 
 def _commission(rules: Rulebook) -> tuple[Decimal, Decimal]:
@@ -97,7 +105,8 @@ def _since(table: Any) -> Iterator[dt.date]:
 @lru_cache(maxsize=1024)
 def _term(rules: Rulebook, symbol: str, era: int, unit: int) -> tuple[int, ...]:
     day = _changes(rules.market)[era - 1] if era else dt.date.min
-    lots, cap = rules.lots(symbol, day), rules.order_cap(symbol, day, "open") or _NO_CAP
+    (parts, cent), lots = counted(rules), rules.lots(symbol, day)
+    cap = rules.order_cap(symbol, day, "open") or _NO_CAP
     costs, least, probe, most = (
         rules.charges(symbol, "sell", shares, amount, day)
         for shares, amount in ((0, _FILL), (0, ZERO), (_SHARES, ZERO), (_NO_CAP, ZERO))
@@ -109,13 +118,15 @@ def _term(rules: Rulebook, symbol: str, era: int, unit: int) -> tuple[int, ...]:
     transfer = costs.transfer_fee / _FILL, most.transfer_fee / _NO_CAP * 100
     if costs.transfer_fee == least.transfer_fee:
         transfer = ZERO, transfer[1]
+    section, activity = costs.regulatory / _FILL, probe.regulatory / _SHARES * 100
+    of_money, of_shares = RATE // cent, Decimal(RATE) / parts
     return (
-        *(unit, int(lots.first), int(lots.step), cap, rules.t_plus(symbol, day)),
-        int(least.commission * 100),
-        *(int(part * RATE) for part in (commission, by_share, *duties, *transfer)),
-        int(least.transfer_fee * 100),
-        *(int(part * RATE) for part in (costs.regulatory / _FILL, probe.regulatory / _SHARES * 100)),
-        *(int(most.regulatory * 100), int(costs.slippage / _FILL * RATE)),
+        *(unit, parts, cent, int(lots.first * parts), int(lots.step * parts), min(cap * parts, ANY)),
+        *(rules.t_plus(symbol, day), int(least.commission * 100)),
+        *(int(commission * of_money), int(by_share * of_shares), *(int(part * of_money) for part in duties)),
+        *(int(transfer[0] * of_money), int(transfer[1] * of_shares), int(least.transfer_fee * 100)),
+        *(int(section * of_money), int(activity * of_shares), int(most.regulatory * 100)),
+        int(costs.slippage / _FILL * of_money),
         *_band(rules, symbol, day, unit),
     )
 
@@ -141,13 +152,24 @@ def reasons_of(plan: TradePlan) -> dict[tuple[int, int], str]:
     return {(SIGNAL, 0): "signal 1", (SIGNAL, 1): "signal -1", (ADDED, 0): plan.addition_reason, **resized}
 
 
-def fill_texts(orders: Table, symbols: Sequence[str], unit: int, reasons: Mapping[Any, str]) -> list[str]:
+def fill_texts(  # noqa: PLR0917
+    orders: Table,
+    symbols: Sequence[str],
+    unit: int,
+    reasons: Mapping[Any, str],
+    parts: int = 1,
+    cent: int = 1,
+) -> list[str]:
     """The body of each fill with one of the reasons, an empty text for another order."""
-    plain = [orders[name].tolist() for name in ("filled", "kind", "sells", "column", "sequence", "quantity")]
-    money = [_texts(orders[name], _money) for name in ("notional", *CHARGES)]
-    cells = zip(
-        *plain, _texts(orders["price"], partial(_price, unit)), orders["t_plus"].tolist(), *money, strict=True
-    )
+    plain = [orders[name].tolist() for name in ("filled", "kind", "sells", "column", "sequence")]
+    numbers = [
+        _texts(orders[name], partial(_number, of)) for name, of in (("quantity", parts), ("price", unit))
+    ]
+    money = [_texts(orders[name], _money) for name in CHARGES]
+    notional = _texts(orders["notional"] // cent, _money)
+    for place in np.flatnonzero(orders["quantity"] % parts).tolist():
+        notional[place] = str(Decimal(int(orders["notional"][place])).scaleb(-8))
+    cells = zip(*plain, *numbers, orders["t_plus"].tolist(), notional, *money, strict=True)
     found = []
     for filled, kind, sells, column, sequence, quantity, price, t_plus, notional, *charges in cells:
         side, reason = "sell" if sells else "buy", reasons.get((kind, sells)) if filled else None
@@ -167,9 +189,9 @@ def _money(cents: int) -> str:
     return f"{cents // 100}.{cents % 100:02}"
 
 
-def _price(unit: int, price: int) -> str:
-    whole, rest = divmod(price, unit)
-    return f"{whole}.{unit + rest}".replace(".1", ".", 1).rstrip("0") if rest else str(whole)
+def _number(of: int, number: int) -> str:
+    whole, rest = divmod(number, of)
+    return f"{whole}.{of + rest}".replace(".1", ".", 1).rstrip("0") if rest else str(whole)
 
 
 def mark_texts(marks: Table, day_ends: Ints, symbols: Sequence[str], unit: int) -> list[str]:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from quantgraph._util.texts import Note
 from quantgraph.broker._schedule import days_without_entries, last_of_each, trade_days
 from quantgraph.broker.accounts._account import action_book, price_after_actions
-from quantgraph.broker.accounts._orders import BlockRule
+from quantgraph.broker.accounts._orders import BlockRule, Quantity, normalize_quantity
 from quantgraph.broker.accounts._quotes import per_commit
 from quantgraph.broker.blocks._kernel import (
+    ANY,
     LARGEST,
     ON_FALL,
     ON_RISE,
@@ -32,7 +33,7 @@ from quantgraph.broker.blocks._kernel import (
     MarketArrays,
     RuleArrays,
 )
-from quantgraph.broker.blocks._lines import exact_rates, kinds_of, terms_of
+from quantgraph.broker.blocks._lines import counted, exact_rates, kinds_of, terms_of
 from quantgraph.broker.session._exits import ExitBook, average_true_ranges, range_of
 from quantgraph.broker.session._session import Market
 from quantgraph.market import known_from
@@ -112,8 +113,28 @@ class BlockTask:
 
     @cached_property
     def unit(self) -> int:
-        """How many units of the prices the currency has."""
-        return unit_of(self.market.store, self.market.data_ref)
+        """How many units of the prices the currency has; money is in units where shares have parts."""
+        return UNITS[1] if self.counted[0] > 1 else unit_of(self.market.store, self.market.data_ref)
+
+    @cached_property
+    def counted(self) -> tuple[int, int]:
+        """How many parts a share has, and as how much a cent of money is counted."""
+        return counted(self.market.rules)
+
+    def money(self, amount: Decimal) -> int:
+        """An amount as it is counted. The journal keeps its digits: two, or eight where shares have parts."""
+        if amount.as_tuple().exponent not in (-2, -2 if self.counted[0] == 1 else -8):
+            raise FallbackRequired
+        return int(amount * 100 * self.counted[1])
+
+    def amount(self, money: int, fine: int = 0) -> Decimal:
+        """Money as an amount: with eight decimals if it is ``fine``, else with two."""
+        return Decimal(money).scaleb(-8) if fine else Decimal(money // self.counted[1]).scaleb(-2)
+
+    def shares(self, parts: int) -> Quantity:
+        """Parts as shares."""
+        each = self.counted[0]
+        return parts if each == 1 else normalize_quantity(Decimal(parts) / each)
 
     def units(self, price: Decimal) -> int:
         """A price in units; it must be a multiple of one, and at most a million."""
@@ -140,6 +161,11 @@ class BlockTask:
         return self.axes.sessions[self.first : self.end]
 
 
+def is_fine(amount: Decimal) -> bool:
+    """Whether an amount is written with eight decimals, as what was paid for parts of shares."""
+    return amount.as_tuple().exponent == -8
+
+
 def lasting_refusal(market: Market, rank: str | None) -> Note | None:
     """Why array code trades no session of a market by a plan's ``rank``.
 
@@ -158,8 +184,6 @@ def lasting_refusal(market: Market, rank: str | None) -> Note | None:
 def _of_the_run(market: Market) -> Note | None:
     """Why no session of a market can be traded by array code; None if some may."""
     fields, rules = market.store.snapshot(market.data_ref)["ohlcv"], market.rules
-    if rules.fraction_step != 1:
-        return Note(zh="可买零碎股", en="fractions of shares")
     if rules.volume_share is not None or not exact_rates(rules):
         return Note(zh="成交量上限或这种费用", en="a cap by volume, or fees of this kind")
     if {"open", "close", market.mark_at} - {*fields}:
@@ -324,6 +348,8 @@ def market_of(task: BlockTask) -> MarketArrays:
     return MarketArrays(
         **panels,
         unit=task.unit,
+        parts=task.counted[0],
+        cent=task.counted[1],
         mark=panel(task.market.mark_at),
         signal=shown if plan.entry_row == "last" else decided,
         said=shown if plan.exit_on == "every" else decided,
@@ -465,13 +491,13 @@ def rule_of(task: BlockTask) -> RuleArrays:
     else:
         share[:], share_of[:] = _parts(value) if kind == "percent" else (0, 1)
     ticket = int(value * 100) if kind == "cash" else -1
-    shares = int(value) if kind == "shares" else LARGEST
+    shares = int(value * task.counted[0]) if kind == "shares" else ANY
     reserve = Fraction(plan.cash_reserve or 0)
     needs_worth = kind not in {"cash", "shares"} or reserve > 0 or task.market.mark_at != "close"
     adds = _additions_of(task)
     invested, invested_of = _parts(1 - reserve)
     band, band_of = _parts(Fraction(plan.band or 0))
-    if max(ticket, shares) > LARGEST or (kind == "shares" and value % 1):
+    if ticket > LARGEST or (kind == "shares" and value * task.counted[0] % 1):
         raise FallbackRequired
     return RuleArrays(
         trades=task.rule.trades,
@@ -496,7 +522,7 @@ _NO_ADDITIONS = {
     **dict.fromkeys(("adds", "times", "add_share"), 0),
     **dict.fromkeys(("by", "by_of", "add_share_of"), 1),
     "add_ticket": -1,
-    "add_shares": LARGEST,
+    "add_shares": ANY,
 }
 
 
@@ -512,8 +538,9 @@ def _additions_of(task: BlockTask) -> dict[str, Any]:
     if kind == "percent":
         found["add_share"], found["add_share_of"] = _parts(Fraction(value))
     else:
-        found["add_ticket" if kind == "cash" else "add_shares"] = int(value * (100 if kind == "cash" else 1))
-    odd = kind == "shares" and value % 1
+        of = 100 if kind == "cash" else task.counted[0]
+        found["add_ticket" if kind == "cash" else "add_shares"] = int(value * of)
+    odd = kind == "shares" and value * task.counted[0] % 1
     if odd or value > LARGEST // 100 or max(by.numerator, by.denominator) > _LARGEST_LEVEL // task.unit:
         raise FallbackRequired
     return {**_NO_ADDITIONS, "adds": _ADDS[adds["on"]], **found}

@@ -330,7 +330,7 @@ class ExitBook:
             exact, far = basis + change * atr, f"{abs(change).normalize():f} ATR {atr.normalize():f}"
         else:
             return None
-        tick = self.rules.tick(symbol, day.date(), exact)
+        tick = self.rules.tick(symbol, day.date(), max(exact, ZERO))
         rounding = ROUND_CEILING if change > 0 else ROUND_FLOOR
         price = (exact / tick).quantize(Decimal(1), rounding=rounding) * tick
         way = "above" if change > 0 else "below"
