@@ -34,7 +34,7 @@ from quantgraph.runtime import STEP_LIMIT, Resources, as_node, compile_graph, me
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.endings import was_thanked
 from quantgraph.settings import Settings
-from quantgraph.subgraphs.signal import build_signal_graph
+from quantgraph.subgraphs.signal import build_signal_graph, check_unedited
 
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
 CompiledTradingGraph = CompiledStateGraph[TradingState, None, Any, TradingState]
@@ -121,7 +121,7 @@ def build_trading_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str) -> Any:
         step, recorder = partial(node, trading=trading), trading.resources.recorder
-        return as_node(step, name, recorder, on_error=trading.close)
+        return as_node(step, name, recorder, check_state=check_unedited, on_error=trading.close)
 
     makes_signal, approves = trading.resources.makes_signal, trading.approve
     graph: TradingGraph = StateGraph(TradingState, **(schemas or {}))

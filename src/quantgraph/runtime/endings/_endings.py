@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
-from quantgraph._util.canonical_json import canonical_json
+from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import Language, Note, language_of, say
 from quantgraph.errors import (
     BadFile,
@@ -209,13 +209,21 @@ def user_messages(state: Mapping[str, Any]) -> list[AnyMessage]:
 
 
 def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
-    """Return the user's messages of each request of the thread, which a closing message ends."""
+    """Return the user's messages of each request of the thread, which a closing message ends.
+
+    An edited request has its words in place of those that it had before.
+    """
     requests: list[list[AnyMessage]] = [[]]
     for message in state["messages"]:
         if CLOSING_KEY in message.response_metadata:
             requests.append([])
         elif isinstance(message, HumanMessage):
             requests[-1].append(message)
+    for place, edited in request_of(state)["edited"].items():
+        if int(place) < len(requests):
+            words, before = edited["words"], edited["instead"].split()
+            said = [each for each in requests[int(place)] if str(each.id) not in before]
+            requests[int(place)] = [HumanMessage(words, id=f"edited-{content_hash(words)}"), *said]
     return requests
 
 

@@ -172,6 +172,9 @@ class RequestGroup(TypedDict):
 
     given: dict[str, str]
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
+    edited: dict[str, dict[str, Any]]
+    """Requests that were edited in the state, by their place on the thread: ``words`` for the messages, what
+    they fix as ``given`` does, and the ``plan`` that stays."""
     own: dict[str, Any] | None
     """A signal of the caller's that is traded in place of a model's, see
     :class:`~quantgraph.runs._specification.OwnSignal`."""
@@ -291,6 +294,7 @@ def request_of(state: Mapping[str, Any]) -> RequestGroup:
     """Return the request."""
     empty: RequestGroup = {
         "given": {},
+        "edited": {},
         "own": None,
         "as_of": None,
         "given_ref": None,

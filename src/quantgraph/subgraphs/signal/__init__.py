@@ -18,6 +18,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._agents import market_source
+    from quantgraph.subgraphs.signal._edited import check_unedited, edit
     from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, left_out, words_in
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
     from quantgraph.subgraphs.signal._plan import plain_plan
@@ -67,10 +68,12 @@ __all__ = [
     "SignalSubgraphState",
     "build_signal_graph",
     "check_commit",
+    "check_unedited",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",
     "decided_moves",
+    "edit",
     "hold_against_words",
     "indices_with_levels",
     "initial_state",

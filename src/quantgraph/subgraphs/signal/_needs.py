@@ -27,6 +27,7 @@ from quantgraph.sentences import without_names
 from quantgraph.settings import check_role
 from quantgraph.state import DataState, Record, RecordKind, Snapshot
 from quantgraph.subgraphs.signal._agents import Params, known_source
+from quantgraph.subgraphs.signal._edited import is_edited
 from quantgraph.subgraphs.signal._source_facts import known_bars, known_indicators
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -71,7 +72,7 @@ def with_request(state: SignalSubgraphState, resources: OpenResources) -> Signal
 
     The request is ``user_intent.params`` as checked by code; data that are ready are the store's latest.
     """
-    if request_of(state)["checked"]:
+    if request_of(state)["checked"] and not is_edited(state):
         return state
     intent = state["user_intent"]
     try:

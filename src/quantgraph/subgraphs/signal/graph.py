@@ -17,6 +17,7 @@ from quantgraph.runtime.dialogue import OnClarify, QuestionForm
 from quantgraph.runtime.graph_state import changed, check_messages
 from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
+from quantgraph.subgraphs.signal._edited import unless_edited
 from quantgraph.subgraphs.signal._prompts import check_prompts
 from quantgraph.subgraphs.signal._updates import initial_state
 from quantgraph.subgraphs.signal.nodes.clarify import clarify_node
@@ -109,6 +110,7 @@ def build_signal_graph(
 
     def bound(node: Callable[..., dict[str, Any]], name: str, **options: Any) -> Any:
         made = partial(node, resources=opened, **options)
+        made = made if name == "reflection" else partial(unless_edited, made)
         check = check_host if name == "reflection" else None
         return as_node(made, name, opened.recorder, detect_loops=True, check_state=check)
 

@@ -7,6 +7,7 @@ from typing import Literal
 from quantgraph.errors import BadWindow, FutureRequested, RateLimited, SourceUnavailable, UnknownField
 from quantgraph.runtime.endings import DATA_ERRORS
 from quantgraph.runtime.graph_state import dialogue_of
+from quantgraph.subgraphs.signal._edited import is_edited
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _SOURCE_ERRORS = frozenset(kind.code for kind in (RateLimited, SourceUnavailable))
@@ -52,6 +53,8 @@ def route_after_data_fetch(
 
     A source that fails for another reason than the request is asked again.
     """
+    if is_edited(state):
+        return "reflection"
     if state.get("ended_because"):
         return "__end__"
     if state.get("clarification_needed"):
@@ -67,6 +70,8 @@ def route_after_signal_gen(
     state: SignalSubgraphState,
 ) -> Literal["reflection", "signal_generate", "validate", "clarify", "__end__"]:
     """After the generation: validate the signal, ask its question, or go where errors are mended."""
+    if is_edited(state):
+        return "reflection"
     if state.get("ended_because"):
         return "__end__"
     if state.get("clarification_needed"):
@@ -90,6 +95,8 @@ def route_after_validation(
     state: SignalSubgraphState,
 ) -> Literal["reflection", "signal_generate", "clarify", "__end__"]:
     """After validation: the next step, the place where errors are mended, or the end."""
+    if is_edited(state):
+        return "reflection"
     if state.get("ended_because"):
         return "__end__"
     if state.get("clarification_needed"):
@@ -106,6 +113,8 @@ def route_after_validation(
 
 def route_after_clarify(state: SignalSubgraphState) -> Literal["clarify", "reflection", "__end__"]:
     """After clarify: ask the question that was just worded, reflect on the answer, or end."""
+    if is_edited(state):
+        return "reflection"
     if state.get("ended_because"):
         return "__end__"
     clarification = dialogue_of(state)["clarification"]

@@ -1,0 +1,160 @@
+"""A request that is edited in the state is what is made, from each checkpoint, and never half of it."""
+
+import pandas as pd
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from quantgraph import create_signal_subgraph, create_trading_graph
+from quantgraph.errors import BadOption
+from quantgraph.runtime import Resources
+from quantgraph.state import DataState
+from quantgraph.subgraphs.signal import data_fetch_node, edit
+
+SENTENCE = "000341.SZ, buy when RSI(14) is below 30, sell above 70, 2025"
+OTHER = "000343.SZ, buy when RSI(14) is below 20, sell when RSI(14) is above 80, 2025"
+THREAD = {"configurable": {"thread_id": "1"}}
+EDITS = [
+    ({"ts_code": "000343.SZ"}, SENTENCE.replace("000341", "000343")),
+    ({"start_date": "20250601"}, SENTENCE.replace("2025", "20250601 to 20251231")),
+    ({"ts_code": "000343.SZ", "entry": "RSI(14) is below 20", "exit": "RSI(14) is above 80"}, OTHER),
+    ({"entry": "RSI(14) is below 20"}, SENTENCE.replace("below 30", "below 20")),
+    (
+        {"strategy_desc": "buy when RSI(14) is below 20, sell above 70"},
+        SENTENCE.replace("below 30", "below 20"),
+    ),
+    (
+        {"entry": "收盘价高于20日均线"},
+        "000341.SZ, buy when the close is above the 20-day average, sell when RSI(14) is above 70, 2025",
+    ),
+]
+
+
+def graph_of(store, saver=None, **options):
+    return create_signal_subgraph(checkpointer=saver, resources=Resources(store=store, **options))
+
+
+def signal_of(store, state):
+    assert state["ended_because"] == "done", state["messages"][-1].text
+    (name,) = state["quantgraph"]["strategy"]["signals"]
+    return store.snapshot(state["data_ref"])["signal"][name]
+
+
+def asked(text):
+    return {"messages": [("user", text)]}
+
+
+def has_request(snapshot):
+    return bool((snapshot.values.get("user_intent") or {}).get("params"))
+
+
+@pytest.mark.parametrize(("changes", "sentence"), EDITS, ids=str)
+def test_a_fork_at_each_checkpoint_is_a_run_of_that_request(changes, sentence):
+    store = DataState()
+    wanted = signal_of(store, graph_of(store, on_clarify="default").invoke(asked(sentence)))
+    graph = graph_of(store, InMemorySaver(), on_clarify="default")
+    graph.invoke(asked(SENTENCE), THREAD)
+    forks = [snapshot for snapshot in graph.get_state_history(THREAD) if has_request(snapshot)]
+    assert len(forks) > 4
+    for snapshot in forks:
+        state = graph.invoke(None, graph.update_state(snapshot.config, edit(snapshot.values, **changes)))
+        pd.testing.assert_frame_equal(signal_of(store, state), wanted)
+        assert any(line.startswith("edited: ") for line in state["execution_history"])
+        assert state["user_intent"]["params"] == state["quantgraph"]["request"]["params"]
+
+
+def test_the_plan_and_the_other_side_stay_where_a_side_of_the_rule_is_edited():
+    graph = graph_of(DataState(), InMemorySaver(), on_clarify="default")
+    state = graph.invoke(asked("000341.SZ，5日均线上穿20日均线买入，下穿卖出，止损5%，2025年"), THREAD)
+    state = graph.invoke(None, graph.update_state(THREAD, edit(state, entry="RSI(14)低于30")))
+    assert state["quantgraph"]["request"]["checked"]["trees"] == [
+        "rsi(14) < 30",
+        "cross_down(sma(close, 5), sma(close, 20))",
+    ]
+    assert state["user_intent"]["params"]["plan"] == {"stop_loss": "0.05"}
+
+
+def test_what_a_later_message_changes_is_the_edited_request():
+    store = DataState()
+    graph = graph_of(store, InMemorySaver(), on_clarify="default")
+    state = graph.invoke(asked(SENTENCE), THREAD)
+    graph.update_state(THREAD, edit(state, ts_code="000343.SZ", exit="RSI(14) is above 80"))
+    graph.invoke(None, THREAD)
+    state = graph.invoke(asked("from 20250301 to 20251231"), THREAD)
+    request = state["quantgraph"]["request"]["checked"]
+    assert (request["ts_code"], request["start"]) == ("000343.SZ", "20250301")
+    assert request["trees"] == ["rsi(14) < 30", "rsi(14) > 80"]
+
+
+def test_a_question_is_asked_of_the_edited_request_if_it_is_still_open():
+    store = DataState()
+    graph = graph_of(store, InMemorySaver())
+    open_one = graph.invoke(asked(SENTENCE.removesuffix(", 2025")), THREAD)
+    graph.update_state(THREAD, edit(open_one, ts_code="000343.SZ"))
+    (question,) = graph.invoke(None, THREAD)["__interrupt__"]
+    assert question.value["kind"] == "window"
+    state = graph.invoke(Command(resume="2025"), THREAD)
+    assert state["quantgraph"]["request"]["checked"]["ts_code"] == "000343.SZ"
+    signal_of(store, state)
+
+
+def test_in_the_trading_graph_an_edit_counts_until_the_signal_is_traded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    graph = create_trading_graph(checkpointer=InMemorySaver())
+    graph.invoke(asked(SENTENCE.removesuffix(", 2025")), THREAD)
+    signal = graph.get_state(THREAD, subgraphs=True).tasks[0].state
+    dates = {"start_date": "20250101", "end_date": "20251231"}
+    graph.update_state(signal.config, edit(signal.values, entry="RSI(14) is below 25", **dates))
+    state = graph.invoke(None, THREAD)
+    assert (state["ended_because"], state["quantgraph"]["strategy"]["name"]) == (
+        "done",
+        "rsi_14_lt_25_exit_rsi_14_gt_70",
+    )
+    later = next(each for each in graph.get_state_history(THREAD) if each.next == ("decision",))
+    fork = graph.update_state(later.config, edit(later.values, ts_code="000343.SZ"))
+    with pytest.raises(BadOption, match="edited after its signal was made"):
+        graph.invoke(None, fork)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"ts_code": ""}, "ts_code=''; must be a text"),
+        ({"ts_code": None}, "ts_code=None; must be a text"),
+        ({"plan": {"stop_loss": "0.05"}}, "plan of a request cannot be edited; valid: ts_code, start_date"),
+        ({"cash": 5}, "cash of a request cannot be edited"),
+    ],
+    ids=str,
+)
+def test_half_an_edit_and_one_that_is_not_read_are_refused(params, said):
+    graph = graph_of(DataState(), InMemorySaver(), on_clarify="default")
+    state = graph.invoke(asked(SENTENCE), THREAD, interrupt_before=["data_fetch"])
+    with pytest.raises(BadOption, match=said):
+        edit(state, **params)
+    intent = state["user_intent"]
+    graph.update_state(THREAD, {"user_intent": {**intent, "params": {**intent["params"], **params}}})
+    with pytest.raises(BadOption, match=said):
+        graph.invoke(None, THREAD)
+
+
+def test_a_state_without_a_request_cannot_be_edited():
+    with pytest.raises(BadOption, match="no request yet"):
+        edit({"messages": []}, ts_code="000343.SZ")
+
+
+def test_the_groups_of_another_thread_do_not_count():
+    store, graph = DataState(), graph_of(DataState(), InMemorySaver(), on_clarify="default")
+    other = graph_of(store, on_clarify="default").invoke(asked(OTHER))
+    graph.invoke(asked(SENTENCE), THREAD, interrupt_before=["data_fetch"])
+    graph.update_state(THREAD, {"quantgraph": other["quantgraph"]})
+    with pytest.raises(BadOption, match="clauses of a request cannot be edited"):
+        graph.invoke(None, THREAD)
+
+
+def test_a_node_alone_works_on_what_the_state_says():
+    store = DataState()
+    state = graph_of(store, InMemorySaver(), on_clarify="default").invoke(
+        asked(SENTENCE), THREAD, interrupt_before=["data_fetch"]
+    )
+    update = data_fetch_node({**state, **edit(state, ts_code="000343.SZ")}, resources=Resources(store=store))
+    assert list(store.snapshot(update["data_ref"])["ohlcv"]["close"]) == ["000343.SZ"]
