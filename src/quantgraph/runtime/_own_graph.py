@@ -40,17 +40,13 @@ class OwnGraph(CompiledStateGraph[Any, Any, Any, Any]):
             return super().as_tool(args_schema, name=name, description=description, arg_types=types)
 
         def ask(request: str) -> str:
-            return _closing_text(self.invoke(_asked(request)))
+            return _closing_text(self.invoke({"messages": [("user", request)]}))
 
         async def ask_async(request: str) -> str:
-            return _closing_text(await self.ainvoke(_asked(request)))
+            return _closing_text(await self.ainvoke({"messages": [("user", request)]}))
 
         about = description or _ABOUT
         return StructuredTool.from_function(ask, ask_async, name=name or self.get_name(), description=about)
-
-
-def _asked(request: str) -> dict[str, Any]:
-    return {"messages": [("user", request)]}
 
 
 def _closing_text(state: Mapping[str, Any]) -> str:

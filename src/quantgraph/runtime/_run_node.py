@@ -340,8 +340,12 @@ def run_node(
         update = {**update, "messages": _with_ids(run_id, state, messages)}
         keep_last_request(update["messages"], changed(state, update))
     emit_finished(scope.path, update)
-    if update.get("ended_because"):
+    if because := update.get("ended_because"):
         scope.recording.close()
+        now = changed(state, update)
+        result = {"ended_because": because, "data_ref": now.get("data_ref", ""), "run_id": run_id}
+        result["name"] = strategy_of(now).get("name", "")
+        update = {**update, "quantgraph": {**(update.get("quantgraph") or {}), "result": result}}
     return written(state, {**update, "run_id": run_id, "calls": scope.lasting_calls()})
 
 

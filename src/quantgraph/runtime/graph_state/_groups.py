@@ -263,6 +263,8 @@ class Groups(TypedDict, total=False):
     validated, ``evaluated_from``: the first session that counts. Empty without one."""
     dialogue: DialogueGroup
     progress: ProgressGroup
+    result: dict[str, Any]
+    """How the request ended: ``{ended_because, data_ref, name, run_id}``, ``name`` of the signal, or ""."""
 
 
 def replace_groups(old: Groups | None, new: Groups | None) -> Groups:

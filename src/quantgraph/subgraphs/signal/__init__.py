@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
     from quantgraph.subgraphs.signal._plan import plain_plan
     from quantgraph.subgraphs.signal._proof import EVALUATION_FIELDS, not_evaluated_text
+    from quantgraph.subgraphs.signal._share import SignalInput, SignalOutput, signal_frame
     from quantgraph.subgraphs.signal._source_facts import (
         check_commit,
         decided_moves,
@@ -65,6 +66,8 @@ __all__ = [
     "VALIDATION_NODE_PROMPT",
     "CompiledSignalGraph",
     "HeldSignal",
+    "SignalInput",
+    "SignalOutput",
     "SignalSubgraphState",
     "build_signal_graph",
     "check_commit",
@@ -92,6 +95,7 @@ __all__ = [
     "route_after_signal_gen",
     "route_after_validation",
     "route_from_reflection",
+    "signal_frame",
     "signal_generate_node",
     "traded_symbols",
     "understanding_lines",

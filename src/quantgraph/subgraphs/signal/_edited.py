@@ -30,12 +30,6 @@ def edit(state: Mapping[str, Any], **changes: str) -> dict[str, Any]:
     ------
     BadOption
         If the state has no request yet, or if a value is none of these, or empty.
-
-    Examples
-    --------
-    >>> update = edit({"user_intent": {"params": {"ts_code": "000341.SZ"}}}, ts_code="000343.SZ")
-    >>> update["user_intent"]["params"]["ts_code"]
-    '000343.SZ'
     """
     intent = state.get("user_intent") or {}
     if not intent.get("params"):
@@ -89,8 +83,7 @@ def edited_update(state: Mapping[str, Any]) -> Update:
     new_rule = bool(changes.keys() & {*_RULE})
     if new_rule and (params["watch"] or request_of(state)["own"]):
         raise BadOption(
-            "the rule of a request that watches other securities, or of a signal of one's own, cannot be "
-            "edited: send the whole request as a message",
+            "a rule that watches others, or a signal of one's own, is not edited: send it as a message",
             parameter="user_intent.params",
         )
     messages = messages_by_request(state)

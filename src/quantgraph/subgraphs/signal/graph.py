@@ -19,6 +19,7 @@ from quantgraph.settings import Settings
 from quantgraph.subgraphs.signal._agents import build_agent, build_clarify_model
 from quantgraph.subgraphs.signal._edited import unless_edited
 from quantgraph.subgraphs.signal._prompts import check_prompts
+from quantgraph.subgraphs.signal._share import Share, schemas_of
 from quantgraph.subgraphs.signal._updates import initial_state
 from quantgraph.subgraphs.signal.nodes.clarify import clarify_node
 from quantgraph.subgraphs.signal.nodes.data_fetch import data_fetch_node
@@ -48,6 +49,7 @@ def create_signal_subgraph(
     on_clarify: OnClarify | None = None,
     questions: QuestionForm | None = None,
     prompts: Mapping[str, str | Callable[[str], str]] | None = None,
+    share: Share = "document",
     checkpointer: BaseCheckpointSaver[Any] | None = None,
     settings: Settings | None = None,
     resources: Resources | None = None,
@@ -58,6 +60,8 @@ def create_signal_subgraph(
     ----------
     model, source, on_clarify, questions, prompts, settings
         See :class:`~quantgraph.runtime.Resources`.
+    share
+        What a host gives and gets: all fields, or, with ``"result"``, ``messages`` and ``quantgraph`` alone.
     checkpointer
         Only to run the subgraph on its own. As a node of another graph it uses the host's.
     resources
@@ -86,7 +90,8 @@ def create_signal_subgraph(
         checkpointer=checkpointer,
         settings=settings,
     )
-    return compile_graph(build_signal_graph(made), "signal", checkpointer=made.checkpointer)
+    graph = build_signal_graph(made, schemas=schemas_of(share))
+    return compile_graph(graph, "signal", checkpointer=made.checkpointer)
 
 
 def build_signal_graph(
@@ -183,4 +188,5 @@ def map_to_main_state(subgraph_state: Mapping[str, Any]) -> dict[str, Any]:
 
     It has ``messages``, ``data_ref``, ``ended_because``, ``error_messages`` and ``quantgraph``.
     """
-    return {key: subgraph_state[key] for key in _RESULT_FIELDS if key in subgraph_state}
+    found = {**((subgraph_state.get("quantgraph") or {}).get("result") or {}), **subgraph_state}
+    return {key: found[key] for key in _RESULT_FIELDS if key in found}

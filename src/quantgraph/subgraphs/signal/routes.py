@@ -113,9 +113,8 @@ def route_after_validation(
 
 def route_after_clarify(state: SignalSubgraphState) -> Literal["clarify", "reflection", "__end__"]:
     """After clarify: ask the question that was just worded, reflect on the answer, or end."""
-    if is_edited(state):
-        return "reflection"
-    if state.get("ended_because"):
+    if state.get("ended_because") and not is_edited(state):
         return "__end__"
     clarification = dialogue_of(state)["clarification"]
-    return "clarify" if clarification and clarification.get("question") else "reflection"
+    asks = clarification and clarification.get("question") and not is_edited(state)
+    return "clarify" if asks else "reflection"

@@ -144,6 +144,8 @@ def reflection_node(
         state = {**state, "messages": read_messages(state["messages"])}
     resources = open_resources(resources)
     changes = _begin(state)
+    if state.get("quantgraph") and "ended_because" in changes:
+        changes["quantgraph"] = {"result": {}}
     if thanked := thanked_update(state):
         return written(state, thanked)
     now = changed(state, changes)
