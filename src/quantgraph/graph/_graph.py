@@ -32,9 +32,9 @@ from quantgraph.llm import Model
 from quantgraph.market import Rulebook
 from quantgraph.runtime import STEP_LIMIT, Resources, as_node, compile_graph, merge_resources
 from quantgraph.runtime.dialogue import OnClarify, QuestionForm
-from quantgraph.runtime.endings import was_thanked
+from quantgraph.runtime.endings import check_unedited, was_thanked
 from quantgraph.settings import Settings
-from quantgraph.subgraphs.signal import build_signal_graph, check_unedited
+from quantgraph.subgraphs.signal import build_signal_graph
 
 TradingGraph = StateGraph[TradingState, None, TradingState, TradingState]
 CompiledTradingGraph = CompiledStateGraph[TradingState, None, Any, TradingState]

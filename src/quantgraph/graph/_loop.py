@@ -30,13 +30,7 @@ from quantgraph.runtime.endings import (
     user_messages,
 )
 from quantgraph.runtime.graph_state import changed, check_messages, request_of, written
-from quantgraph.subgraphs.signal import (
-    check_commit,
-    initial_state,
-    missing_indicators,
-    needs_notes,
-    only_symbols,
-)
+from quantgraph.subgraphs.signal import check_commit, initial_state, needs_notes, only_symbols
 from quantgraph.tools import split_codes
 
 
@@ -184,7 +178,6 @@ def _request(state: TradingState, trading: Trading) -> tuple[dict[str, Any], str
         ref = only_symbols(trading.resources.store, ref, symbols)
     inside = _window(state, fixed, sessions)
     notes = needs_notes(trading.decider, sessions, inside[0], data)
-    notes += missing_indicators(trading.decider, data)
     request = {
         "ts_code": fixed.get("ts_code") or ",".join(symbols),
         "trade": fixed.get("ts_code") or ",".join(symbols),

@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from langgraph.graph.state import CompiledStateGraph
+
 from quantgraph.errors import BadOption
 from quantgraph.graph._context import (
     SignalContext,
@@ -34,7 +36,7 @@ from quantgraph.runtime import Resources, compile_graph, open_resources
 from quantgraph.runtime.dialogue import OnClarify
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import DataState
-from quantgraph.subgraphs.signal import CompiledSignalGraph, build_signal_graph
+from quantgraph.subgraphs.signal import build_signal_graph
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -46,7 +48,9 @@ _MOST_CONTEXTS = 32
 """Contexts whose graphs are kept; others' are made again."""
 
 
-async def signal_graph(config: RunnableConfig, runtime: ServerRuntime[SignalContext]) -> CompiledSignalGraph:
+async def signal_graph(
+    config: RunnableConfig, runtime: ServerRuntime[SignalContext]
+) -> CompiledStateGraph[Any, Any, Any, Any]:
     """Return the signal subgraph of an assistant, made without blocking the event loop.
 
     A run without a thread, as the server's MCP endpoint makes them, cannot wait: it ends with
@@ -105,7 +109,7 @@ def _shared(on_clarify: OnClarify) -> tuple[Settings, Resources]:
 
 
 @functools.lru_cache(maxsize=_MOST_CONTEXTS)
-def _signal(context: str | None, has_thread: bool) -> CompiledSignalGraph:
+def _signal(context: str | None, has_thread: bool) -> CompiledStateGraph[Any, Any, Any, Any]:
     settings, shared = _shared("ask" if has_thread else "fail")
     made = read_context(SignalContext, json.loads(context or "{}"), settings)
     resources = signal_resources(made, settings, shared)

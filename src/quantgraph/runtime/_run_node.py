@@ -413,11 +413,11 @@ def _closed_on_error(recording: Recording) -> Iterator[None]:
 
 
 def _with_ids(run_id: str, state: Mapping[str, Any], messages: Sequence[Any]) -> list[AnyMessage]:
-    """Give messages ids that a resumed or replayed run repeats."""
+    """Give messages ids that a resumed or replayed run repeats, and ours a name for agents beside us."""
     converted = convert_to_messages(messages)
-    first = len(state.get("messages", ()))
-    for position, message in enumerate(converted, start=first):
+    for position, message in enumerate(converted, start=len(state.get("messages", ()))):
         message.id = message.id or content_hash(f"{run_id}|{position}")
+        message.name = message.name or ("quantgraph" if message.type == "ai" else None)
     return cast("list[AnyMessage]", converted)
 
 

@@ -56,7 +56,7 @@ def test_and_stays_so_over_a_question_and_a_later_message():
     assert {name: state[name] for name in OTHERS} == MINE
     host.invoke(Command(resume="2025"), THREAD)
     state = host.invoke({"messages": [("user", "now use 000343.SZ")]}, THREAD)
-    assert "is ready and validated" in state["messages"][-1].text
+    assert (state["messages"][-1].name, "is ready" in state["messages"][-1].text) == ("quantgraph", True)
     assert seen == [MINE, MINE]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.runtime.endings._edits import check_unedited, is_edited
     from quantgraph.runtime.endings._endings import (
         DATA_ERRORS,
         FATAL_ERRORS,
@@ -32,11 +33,13 @@ __all__ = [
     "DATA_ERRORS",
     "FATAL_ERRORS",
     "MODEL_ERRORS",
+    "check_unedited",
     "closing_text",
     "end_reason",
     "end_update",
     "extended_history",
     "has_ended_run",
+    "is_edited",
     "kept_request",
     "language",
     "last_request",

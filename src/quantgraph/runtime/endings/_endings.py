@@ -219,7 +219,8 @@ def messages_by_request(state: Mapping[str, Any]) -> list[list[AnyMessage]]:
             requests.append([])
         elif isinstance(message, HumanMessage):
             requests[-1].append(message)
-    for place, edited in request_of(state)["edited"].items():
+    request = (state.get("quantgraph") or {}).get("request") or {}
+    for place, edited in request.get("edited", {}).items():
         if int(place) < len(requests):
             words, before = edited["words"], edited["instead"].split()
             said = [each for each in requests[int(place)] if str(each.id) not in before]

@@ -18,12 +18,12 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.subgraphs.signal._agents import market_source
-    from quantgraph.subgraphs.signal._edited import check_unedited, edit
+    from quantgraph.subgraphs.signal._edited import edit
     from quantgraph.subgraphs.signal._meaning import HeldSignal, hold_against_words, left_out, words_in
-    from quantgraph.subgraphs.signal._needs import missing_indicators, needs_notes
+    from quantgraph.subgraphs.signal._needs import needs_notes
     from quantgraph.subgraphs.signal._plan import plain_plan
     from quantgraph.subgraphs.signal._proof import EVALUATION_FIELDS, not_evaluated_text
-    from quantgraph.subgraphs.signal._share import SignalInput, SignalOutput, signal_frame
+    from quantgraph.subgraphs.signal._share import signal_frame
     from quantgraph.subgraphs.signal._source_facts import (
         check_commit,
         decided_moves,
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     )
     from quantgraph.subgraphs.signal._updates import MAX_CLARIFICATIONS, initial_state
     from quantgraph.subgraphs.signal.graph import (
-        CompiledSignalGraph,
         build_signal_graph,
         create_signal_subgraph,
         map_to_main_state,
@@ -64,14 +63,10 @@ __all__ = [
     "REFLECTION_NODE_PROMPT",
     "SIGNAL_GENERATE_AGENT_PROMPT",
     "VALIDATION_NODE_PROMPT",
-    "CompiledSignalGraph",
     "HeldSignal",
-    "SignalInput",
-    "SignalOutput",
     "SignalSubgraphState",
     "build_signal_graph",
     "check_commit",
-    "check_unedited",
     "clarify_node",
     "create_signal_subgraph",
     "data_fetch_node",
@@ -84,7 +79,6 @@ __all__ = [
     "map_to_main_state",
     "map_to_subgraph_state",
     "market_source",
-    "missing_indicators",
     "needs_notes",
     "not_evaluated_text",
     "only_symbols",

@@ -7,17 +7,18 @@ What is derived from a request is derived from the parameters that were read, ``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+from langchain_core.messages import AnyMessage
 
 from quantgraph._util.texts import language_of, say
 from quantgraph.errors import BadOption
-from quantgraph.runtime.endings import messages_by_request
+from quantgraph.runtime.endings import is_edited, messages_by_request
 from quantgraph.runtime.graph_state import Update, dialogue_of, request_of
-from quantgraph.subgraphs.signal._updates import initial_state
 
-_FIXED = ("ts_code", "start_date", "end_date")
-_RULE = ("entry", "exit", "strategy_desc")
+_Json = Mapping[str, Any]
+_FIXED, _RULE = ("ts_code", "start_date", "end_date"), ("entry", "exit", "strategy_desc")
 
 
 def edit(state: Mapping[str, Any], **changes: str) -> dict[str, Any]:
@@ -38,78 +39,55 @@ def edit(state: Mapping[str, Any], **changes: str) -> dict[str, Any]:
     return {"user_intent": {**intent, "params": {**intent["params"], **changes}}}
 
 
-def is_edited(state: Mapping[str, Any]) -> bool:
-    """Whether ``user_intent`` has other parameters than were read."""
-    read, params = request_of(state)["params"], (state.get("user_intent") or {}).get("params")
-    return bool(read) and params is not None and params != read
-
-
 def unless_edited(node: Callable[[Any], dict[str, Any]], state: Mapping[str, Any]) -> dict[str, Any]:
     """Run a node, but for a request that is to be read again."""
     return {"current_task": "reflection"} if is_edited(state) else node(state)
 
 
-def check_unedited(state: Mapping[str, Any]) -> None:
-    """Refuse a request that was edited where its signal is traded already (``BadOption``)."""
-    if is_edited(state):
-        raise BadOption(
-            "the request was edited after its signal was made: edit a checkpoint whose next node is signal, "
-            "or send what is to change as a message",
-            parameter="user_intent",
-        )
+def edit_of(state: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an edit of this request fixes: ``given``, and a ``plan`` until an answer may change it."""
+    edit = request_of(state)["edited"].get(str(len(messages_by_request(state)) - 1), {"given": {}})
+    return {**edit, "plan": {} if dialogue_of(state)["answers"] else edit.get("plan", {})}
 
 
-def fixed_of(state: Mapping[str, Any]) -> dict[str, str]:
-    """Return the parameters that override the words: the caller's, and those of an edited request."""
-    edited = _edited(state)
-    return request_of(state)["given"] | {name: edited[name] for name in _FIXED if name in edited}
-
-
-def kept_plan(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the plan of a request whose rule was edited, until an answer may change it."""
-    plan: Mapping[str, Any] = {} if dialogue_of(state)["answers"] else _edited(state).get("plan", {})
-    return plan
-
-
-def _edited(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    return request_of(state)["edited"].get(str(len(messages_by_request(state)) - 1), {})
-
-
-def edited_update(state: Mapping[str, Any]) -> Update:
-    """Return the update that begins an edited request; ``BadOption`` if the edit cannot be read."""
-    read, params = request_of(state)["params"], state["user_intent"]["params"]
+def edited_update(
+    params: _Json, request: _Json, dialogue: _Json, requests: Sequence[Sequence[AnyMessage]]
+) -> Update:
+    """Return what an edit changes in a request, the last of ``requests`` of messages; or ``BadOption``."""
+    read = request["params"]
     changes = {name: params.get(name) for name in {*read, *params} if params.get(name) != read.get(name)}
     _check(changes)
     new_rule = bool(changes.keys() & {*_RULE})
-    if new_rule and (params["watch"] or request_of(state)["own"]):
+    if new_rule and (params["watch"] or request["own"]):
         raise BadOption(
             "a rule that watches others, or a signal of one's own, is not edited: send it as a message",
             parameter="user_intent.params",
         )
-    messages = messages_by_request(state)
-    said = next((each for each in reversed(messages) if each), [])
+    place, ids = str(len(requests) - 1), " ".join(str(each.id) for each in requests[-1])
+    said = next((each for each in reversed(requests) if each), [])
     words = _rule(params, changes) if new_rule else "\n".join(str(each.text) for each in said)
-    fixed = {name: params[name] for name in _FIXED if new_rule or name in changes or name in fixed_of(state)}
-    place, ids = str(len(messages) - 1), " ".join(str(each.id) for each in messages[-1])
+    known = request["edited"].get(place, {"given": {}})["given"]
+    given = {name: params[name] for name in _FIXED if new_rule or name in changes or name in known}
+    plan = params["plan"] if new_rule and "strategy_desc" not in changes else {}
     before = {name: _side(read, name) if name in ("entry", "exit") else read.get(name) for name in changes}
     done = ", ".join(f"{name} {before[name]} -> {value}" for name, value in sorted(changes.items()))
-    stays = {"plan": params["plan"]} if new_rule and "strategy_desc" not in changes else {}
-    dialogue = dialogue_of(state)
-    kept = {} if new_rule else {name: dialogue[name] for name in ("waived", "assumptions")}
+    kept = {} if new_rule else {"waived": dialogue["waived"], "assumptions": dialogue["assumptions"]}
     return {
-        **initial_state(state.get("max_retries", 3)),
         **kept,
-        "edited": {**request_of(state)["edited"], place: fixed | {"words": words, "instead": ids} | stays},
+        "edited": {
+            **request["edited"],
+            place: {"words": words, "instead": ids, "given": given, "plan": plan},
+        },
         "ended_because": None,
-        "execution_history": [*state.get("execution_history", []), f"edited: {done}"],
+        "execution_history": [f"edited: {done}"],
     }
 
 
 def _check(changes: Mapping[str, Any]) -> None:
-    names = ", ".join((*_FIXED, *_RULE))
     for name, value in sorted(changes.items()):
         if name not in (*_FIXED, *_RULE):
-            raise BadOption(f"{name} of a request cannot be edited; valid: {names}", parameter=name)
+            valid = ", ".join((*_FIXED, *_RULE))
+            raise BadOption(f"{name} of a request cannot be edited; valid: {valid}", parameter=name)
         if not isinstance(value, str) or not value.strip():
             raise BadOption(f"{name}={value!r:.60}; must be a text that is not empty", parameter=name)
 

@@ -21,13 +21,12 @@ from quantgraph.llm import KeylessPlanner, get_llm
 from quantgraph.market import session_of
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime import OpenResources, settings_of
-from quantgraph.runtime.endings import language
+from quantgraph.runtime.endings import is_edited, language
 from quantgraph.runtime.graph_state import changed, request_of
 from quantgraph.sentences import without_names
 from quantgraph.settings import check_role
 from quantgraph.state import DataState, Record, RecordKind, Snapshot
 from quantgraph.subgraphs.signal._agents import Params, known_source
-from quantgraph.subgraphs.signal._edited import is_edited
 from quantgraph.subgraphs.signal._source_facts import known_bars, known_indicators
 from quantgraph.subgraphs.signal._updates import question_update, without_words
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
@@ -212,7 +211,7 @@ def needs_notes(
     sessions: pd.DatetimeIndex,
     start: pd.Timestamp,
     data: Snapshot,
-    fetched: Collection[RecordKind] = (),
+    fetched: Collection[RecordKind] | None = None,
 ) -> list[Note]:
     """Return notes on what a decider needs and the data do not have.
 
@@ -223,22 +222,18 @@ def needs_notes(
     data
         What the records are looked for in.
     fetched
-        Kinds of records that are still to be fetched.
+        Kinds of records that are still to be fetched; None if nothing is, so that indicators are needed, too.
     """
     there, needed = int((sessions < start).sum()), decider.needs.sessions
     notes = [
         Note(zh=f"没有数据源提供 {kind} 类记录", en=f"no source gives records of kind {kind}")
         for kind in decider.needs.records
-        if kind not in {*fetched, *_LABELS} and not data.records(kind)
+        if kind not in {*(fetched or ()), *_LABELS} and not data.records(kind)
     ]
     if there < needed:
         notes.append(_fewer_sessions(decider, there))
-    return notes
-
-
-def missing_indicators(decider: Decider, data: Snapshot) -> list[Note]:
-    """Return notes on indicators that a decider needs and the host's data do not have."""
-    return lacking_indicators([name for name in decider.needs.indicators if name not in data["indicators"]])
+    names = decider.needs.indicators if fetched is None else ()
+    return notes + lacking_indicators(name for name in names if name not in data["indicators"])
 
 
 def lacking_indicators(names: Iterable[str]) -> list[Note]:

@@ -17,21 +17,17 @@ from quantgraph.state import GLOBAL_DATA_STATE, DataState
 Share = Literal["document", "result"]
 
 
-class SignalInput(TypedDict, total=False):
-    """What a host gives with ``share="result"``."""
+class SharedState(TypedDict, total=False):
+    """What a host gives and gets with ``share="result"``; the group ``result`` says how the request ended."""
 
     messages: Required[Annotated[list[AnyMessage], add_messages]]
     quantgraph: Annotated[Groups, replace_groups]
 
 
-class SignalOutput(SignalInput, total=False):
-    """What it gets: the messages and ``quantgraph``, whose group ``result`` says how the request ended."""
-
-
 def schemas_of(share: str) -> Mapping[str, type]:
     """Return the schemas of a share; ``BadOption`` for another word."""
     if share == "result":
-        return {"input_schema": SignalInput, "output_schema": SignalOutput}
+        return {"input_schema": SharedState, "output_schema": SharedState}
     if share == "document":
         return {}
     raise BadOption(f"share={share!r:.60}; valid: 'document', 'result'", parameter="share")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from quantgraph.errors import BadWindow, FutureRequested, RateLimited, SourceUnavailable, UnknownField
-from quantgraph.runtime.endings import DATA_ERRORS
+from quantgraph.runtime.endings import DATA_ERRORS, is_edited
 from quantgraph.runtime.graph_state import dialogue_of
-from quantgraph.subgraphs.signal._edited import is_edited
 from quantgraph.subgraphs.signal.state import SignalSubgraphState
 
 _SOURCE_ERRORS = frozenset(kind.code for kind in (RateLimited, SourceUnavailable))

@@ -35,8 +35,10 @@ from quantgraph.runtime.endings import (
     MODEL_ERRORS,
     end_reason,
     end_update,
+    is_edited,
     language,
     last_request,
+    messages_by_request,
     request_language,
     thanked_update,
     user_messages,
@@ -73,7 +75,7 @@ from quantgraph.subgraphs.signal._checks import (
     misread_update,
     reading_errors,
 )
-from quantgraph.subgraphs.signal._edited import edited_update, fixed_of, is_edited, kept_plan
+from quantgraph.subgraphs.signal._edited import edit_of, edited_update
 from quantgraph.subgraphs.signal._meaning import user_words, words_in_context
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._own import OWN_STEPS
@@ -218,14 +220,17 @@ def _confirm(reading: Reading) -> Reading | Question:
 
 def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     """Fill the fields that are absent; reset all of them for a new request on the thread."""
-    messages = user_messages(state)
-    clean = initial_state(state.get("max_retries", 3))
+    edited, requests = is_edited(state), messages_by_request(state)
+    messages, clean = requests[-1], initial_state(state.get("max_retries", 3))
     clean["language"] = request_language(state)
     ref, request, dialogue = state.get("data_ref"), request_of(state), dialogue_of(state)
     host_ref = request["given_ref"] if ref == request["left_ref"] else ref
     clean["given_ref"] = host_ref or ""
-    if is_edited(state):
-        return {**clean, **edited_update(state), "given_ref": request["given_ref"] or ""}
+    if edited:
+        params, history = state["user_intent"]["params"], state.get("execution_history", [])
+        update = edited_update(params, request, dialogue, requests)
+        clean |= {**update, "execution_history": [*history, *update["execution_history"]]}
+        return {**clean, "given_ref": request["given_ref"] or ""}
     if state.get("ended_because") or progress_of(state)["ended"]:
         last = last_request(state)
         last = last if last["last_request"] else last_request_of(state["messages"])
@@ -274,7 +279,8 @@ def ask_model(reading: Reading) -> Reading | Question:
     state, source = reading.state, reading.source
     if is_courtesy(user_text(state) or "?") or not user_messages(state):
         return Question(changes=first_question_update(state, source, reading.resources.makes_signal))
-    fixed = check_constraints(fixed_of(state), source, source.sessions()[-1])
+    edit = edit_of(state)
+    fixed = check_constraints(request_of(state)["given"] | edit["given"], source, source.sessions()[-1])
     text = with_constraints(request_text(state), fixed)
     agent = reading.agent or build_agent("reflection", reading.resources)
     tools = tool_context(state, reading.resources, current_ref(state, reading.resources))
@@ -298,7 +304,7 @@ def ask_model(reading: Reading) -> Reading | Question:
             misreadings = [each for each in read if each not in doubts]
         params = reply.user_intent.params.model_dump()
         if not misreadings:
-            params["plan"] = {**kept_plan(state), **params["plan"]}
+            params["plan"] = {**edit["plan"], **params["plan"]}
             noted = {**reading.noted, **doubts_noted(reading.state, params, doubts)}
             return replace(
                 reading,
