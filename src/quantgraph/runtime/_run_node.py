@@ -38,6 +38,7 @@ from quantgraph.errors import (
 from quantgraph.llm import PendingReply, cached_attempt, drop_replies
 from quantgraph.recording import Recorder, Recording
 from quantgraph.recording.scope import Scope, in_scope
+from quantgraph.runtime._result import with_result
 from quantgraph.runtime.dialogue._events import emit_finished, emit_model_call, emit_paused, emit_started
 from quantgraph.runtime.endings._endings import (
     DATA_ERRORS,
@@ -340,12 +341,9 @@ def run_node(
         update = {**update, "messages": _with_ids(run_id, state, messages)}
         keep_last_request(update["messages"], changed(state, update))
     emit_finished(scope.path, update)
-    if because := update.get("ended_because"):
+    if update.get("ended_because"):
         scope.recording.close()
-        now = changed(state, update)
-        result = {"ended_because": because, "data_ref": now.get("data_ref", ""), "run_id": run_id}
-        result["name"] = strategy_of(now).get("name", "")
-        update = {**update, "quantgraph": {**(update.get("quantgraph") or {}), "result": result}}
+        update = with_result(state, update, run_id)
     return written(state, {**update, "run_id": run_id, "calls": scope.lasting_calls()})
 
 

@@ -12,21 +12,12 @@ from quantgraph.state import DataState
 from quantgraph.subgraphs.signal import data_fetch_node, edit
 
 SENTENCE = "000341.SZ, buy when RSI(14) is below 30, sell above 70, 2025"
-OTHER = "000343.SZ, buy when RSI(14) is below 20, sell when RSI(14) is above 80, 2025"
 THREAD = {"configurable": {"thread_id": "1"}}
 EDITS = [
     ({"ts_code": "000343.SZ"}, SENTENCE.replace("000341", "000343")),
     ({"start_date": "20250601"}, SENTENCE.replace("2025", "20250601 to 20251231")),
-    ({"ts_code": "000343.SZ", "entry": "RSI(14) is below 20", "exit": "RSI(14) is above 80"}, OTHER),
-    ({"entry": "RSI(14) is below 20"}, SENTENCE.replace("below 30", "below 20")),
-    (
-        {"strategy_desc": "buy when RSI(14) is below 20, sell above 70"},
-        SENTENCE.replace("below 30", "below 20"),
-    ),
-    (
-        {"entry": "收盘价高于20日均线"},
-        "000341.SZ, buy when the close is above the 20-day average, sell when RSI(14) is above 70, 2025",
-    ),
+    ({"end_date": "20250601"}, SENTENCE.replace("2025", "20250101 to 20250601")),
+    ({"ts_code": "000343.SZ,000345.SZ"}, SENTENCE.replace("000341.SZ", "000343.SZ, 000345.SZ")),
 ]
 
 
@@ -44,17 +35,14 @@ def asked(text):
     return {"messages": [("user", text)]}
 
 
-def has_request(snapshot):
-    return bool((snapshot.values.get("user_intent") or {}).get("params"))
-
-
 @pytest.mark.parametrize(("changes", "sentence"), EDITS, ids=str)
 def test_a_fork_at_each_checkpoint_is_a_run_of_that_request(changes, sentence):
     store = DataState()
     wanted = signal_of(store, graph_of(store, on_clarify="default").invoke(asked(sentence)))
     graph = graph_of(store, InMemorySaver(), on_clarify="default")
     graph.invoke(asked(SENTENCE), THREAD)
-    forks = [snapshot for snapshot in graph.get_state_history(THREAD) if has_request(snapshot)]
+    history = graph.get_state_history(THREAD)
+    forks = [each for each in history if (each.values.get("user_intent") or {}).get("params")]
     assert len(forks) > 4
     for snapshot in forks:
         state = graph.invoke(None, graph.update_state(snapshot.config, edit(snapshot.values, **changes)))
@@ -63,27 +51,37 @@ def test_a_fork_at_each_checkpoint_is_a_run_of_that_request(changes, sentence):
         assert state["user_intent"]["params"] == state["quantgraph"]["request"]["params"]
 
 
-def test_the_plan_and_the_other_side_stay_where_a_side_of_the_rule_is_edited():
+def test_all_else_that_was_said_stays():
     graph = graph_of(DataState(), InMemorySaver(), on_clarify="default")
-    state = graph.invoke(asked("000341.SZ，5日均线上穿20日均线买入，下穿卖出，止损5%，2025年"), THREAD)
-    state = graph.invoke(None, graph.update_state(THREAD, edit(state, entry="RSI(14)低于30")))
-    assert state["quantgraph"]["request"]["checked"]["trees"] == [
-        "rsi(14) < 30",
-        "cross_down(sma(close, 5), sma(close, 20))",
-    ]
-    assert state["user_intent"]["params"]["plan"] == {"stop_loss": "0.05"}
+    state = graph.invoke(asked("000341.SZ，5日均线上穿20日均线买入，一直拿着不卖，止损5%，2025年"), THREAD)
+    before = state["quantgraph"]["request"]
+    state = graph.invoke(None, graph.update_state(THREAD, edit(state, ts_code="000343.SZ")))
+    after = state["quantgraph"]["request"]
+    assert after["checked"]["trees"] == before["checked"]["trees"]
+    assert after["params"]["plan"] == before["params"]["plan"] == {"stop_loss": "0.05"}
+    assert after["checked"]["trade"] == "000343.SZ"
 
 
-def test_what_a_later_message_changes_is_the_edited_request():
-    store = DataState()
-    graph = graph_of(store, InMemorySaver(), on_clarify="default")
+def test_edits_of_a_finished_thread_add_up_and_a_later_message_changes_what_is_there():
+    graph = graph_of(DataState(), InMemorySaver(), on_clarify="default")
     state = graph.invoke(asked(SENTENCE), THREAD)
-    graph.update_state(THREAD, edit(state, ts_code="000343.SZ", exit="RSI(14) is above 80"))
-    graph.invoke(None, THREAD)
+    for changes in ({"ts_code": "000343.SZ"}, {"start_date": "20250601"}, {"end_date": "20251130"}):
+        graph.update_state(THREAD, edit(state, **changes))
+        state = graph.invoke(None, THREAD)
+    checked = state["quantgraph"]["request"]["checked"]
+    assert (checked["trade"], checked["start"], checked["end"]) == ("000343.SZ", "20250601", "20251130")
     state = graph.invoke(asked("from 20250301 to 20251231"), THREAD)
-    request = state["quantgraph"]["request"]["checked"]
-    assert (request["ts_code"], request["start"]) == ("000343.SZ", "20250301")
-    assert request["trees"] == ["rsi(14) < 30", "rsi(14) > 80"]
+    checked = state["quantgraph"]["request"]["checked"]
+    assert (checked["trade"], checked["start"], checked["end"]) == ("000343.SZ", "20250301", "20251231")
+    assert checked["trees"] == ["rsi(14) < 30", "rsi(14) > 70"]
+
+
+@pytest.mark.parametrize("message", ["000345.SZ, buy below RSI 20, 2024", "thanks"])
+def test_an_edit_and_a_message_at_once_are_refused(message):
+    graph = graph_of(DataState(), InMemorySaver(), on_clarify="default")
+    graph.update_state(THREAD, edit(graph.invoke(asked(SENTENCE), THREAD), ts_code="000343.SZ"))
+    with pytest.raises(BadOption, match="was edited and a message came"):
+        graph.invoke(asked(message), THREAD)
 
 
 def test_a_question_is_asked_of_the_edited_request_if_it_is_still_open():
@@ -104,11 +102,11 @@ def test_in_the_trading_graph_an_edit_counts_until_the_signal_is_traded(tmp_path
     graph.invoke(asked(SENTENCE.removesuffix(", 2025")), THREAD)
     signal = graph.get_state(THREAD, subgraphs=True).tasks[0].state
     dates = {"start_date": "20250101", "end_date": "20251231"}
-    graph.update_state(signal.config, edit(signal.values, entry="RSI(14) is below 25", **dates))
+    graph.update_state(signal.config, edit(signal.values, ts_code="000345.SZ", **dates))
     state = graph.invoke(None, THREAD)
-    assert (state["ended_because"], state["quantgraph"]["strategy"]["name"]) == (
+    assert (state["ended_because"], state["quantgraph"]["request"]["checked"]["trade"]) == (
         "done",
-        "rsi_14_lt_25_exit_rsi_14_gt_70",
+        "000345.SZ",
     )
     later = next(each for each in graph.get_state_history(THREAD) if each.next == ("decision",))
     fork = graph.update_state(later.config, edit(later.values, ts_code="000343.SZ"))
@@ -122,6 +120,7 @@ def test_in_the_trading_graph_an_edit_counts_until_the_signal_is_traded(tmp_path
         ({"ts_code": ""}, "ts_code=''; must be a text"),
         ({"ts_code": None}, "ts_code=None; must be a text"),
         ({"plan": {"stop_loss": "0.05"}}, "plan of a request cannot be edited; valid: ts_code, start_date"),
+        ({"entry": "RSI(14) is below 20"}, "entry of a request cannot be edited.*rules come by message"),
         ({"cash": 5}, "cash of a request cannot be edited"),
     ],
     ids=str,
@@ -143,11 +142,11 @@ def test_a_state_without_a_request_cannot_be_edited():
 
 
 def test_the_groups_of_another_thread_do_not_count():
-    store, graph = DataState(), graph_of(DataState(), InMemorySaver(), on_clarify="default")
-    other = graph_of(store, on_clarify="default").invoke(asked(OTHER))
+    graph = graph_of(DataState(), InMemorySaver(), on_clarify="default")
+    other = graph_of(DataState(), on_clarify="default").invoke(asked(SENTENCE.replace("30", "20")))
     graph.invoke(asked(SENTENCE), THREAD, interrupt_before=["data_fetch"])
     graph.update_state(THREAD, {"quantgraph": other["quantgraph"]})
-    with pytest.raises(BadOption, match="clauses of a request cannot be edited"):
+    with pytest.raises(BadOption, match="was edited and a message came"):
         graph.invoke(None, THREAD)
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command
 from typing_extensions import TypedDict
@@ -21,6 +21,10 @@ MINE = {name: f"the host's {name}" for name in OTHERS} | {
     "error_messages": ["payment failed"],
 }
 Host = TypedDict("Host", {"messages": Annotated[list, add_messages], **dict.fromkeys(OTHERS, Any)})
+
+
+class SharedHost(MessagesState):
+    quantgraph: dict
 
 
 def signal(**options):
@@ -78,6 +82,16 @@ def test_without_a_signal_there_is_no_frame():
         signal_frame(asked)
     with pytest.raises(NoSignal, match="cancelled"):
         signal_frame(graph.invoke(Command(resume="cancel"), THREAD))
+
+
+def test_thanks_leave_the_result_of_their_thread():
+    graph = StateGraph(SharedHost).add_node("signal", signal()).add_edge(START, "signal")
+    host, frames = graph.compile(checkpointer=InMemorySaver()), []
+    for place, code in enumerate(("000341.SZ", "000343.SZ", "")):
+        thread = {"configurable": {"thread_id": str(place % 2)}}
+        text = SENTENCE.replace("000341.SZ", code) if code else "谢谢"
+        frames.append(list(signal_frame(host.invoke({"messages": [("user", text)]}, thread))))
+    assert frames == [["000341.SZ"], ["000343.SZ"], ["000341.SZ"]]
 
 
 def test_a_result_is_of_the_last_request():

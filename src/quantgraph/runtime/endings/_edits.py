@@ -11,7 +11,8 @@ from quantgraph.errors import BadOption
 def is_edited(state: Mapping[str, Any]) -> bool:
     """Whether ``user_intent`` has other parameters than were read, ``request.params``."""
     read = ((state.get("quantgraph") or {}).get("request") or {}).get("params")
-    params = (state.get("user_intent") or {}).get("params")
+    intent = state.get("user_intent")
+    params = intent.get("params") if isinstance(intent, Mapping) else None
     return bool(read) and params is not None and params != read
 
 

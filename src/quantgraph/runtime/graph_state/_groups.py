@@ -174,7 +174,7 @@ class RequestGroup(TypedDict):
     """``ts_code``, ``start_date``, ``end_date`` fixed by the caller; they override the sentence."""
     edited: dict[str, dict[str, Any]]
     """Requests that were edited in the state, by their place on the thread: ``words`` ``instead`` of messages
-    with these ids, and what is ``given`` and the ``plan`` that stays."""
+    with these ids, and what is ``given``."""
     own: dict[str, Any] | None
     """A signal of the caller's that is traded in place of a model's, see
     :class:`~quantgraph.runs._specification.OwnSignal`."""

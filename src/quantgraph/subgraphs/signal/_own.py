@@ -25,7 +25,7 @@ from quantgraph.subgraphs.signal._agents import (
     current_decider,
     current_ref,
 )
-from quantgraph.subgraphs.signal._edited import edit_of
+from quantgraph.subgraphs.signal._edited import given_of
 from quantgraph.subgraphs.signal._meaning import words_in
 from quantgraph.subgraphs.signal._plan import with_plan
 from quantgraph.subgraphs.signal._proof import count_sessions, evaluated_from, unmeasured_note
@@ -57,8 +57,7 @@ def own_words(own: Mapping[str, Any], user_language: Language) -> str:
 def read_own(reading: Reading) -> Reading:
     """Take symbols and dates of a caller's signal; a sentence beside it says its plan and what it watches."""
     state, source = reading.state, reading.source
-    own = cast("Mapping[str, Any]", request_of(state)["own"])
-    fixed = request_of(state)["given"] | edit_of(state)["given"]
+    own, fixed = cast("Mapping[str, Any]", request_of(state)["own"]), given_of(state)
     rule = own_words(own, language(state))
     params = Params.model_validate({**fixed, "strategy_desc": rule}).model_dump()
     read = words_in(sentence_text(state), source).read if own["said"] else None

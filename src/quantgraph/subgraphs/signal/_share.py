@@ -42,7 +42,7 @@ def signal_frame(out: Mapping[str, Any], store: DataState = GLOBAL_DATA_STATE) -
         If the run has not ended with one.
     """
     result = (out.get("quantgraph") or {}).get("result") or {}
-    if result.get("ended_because") != "done" or not result["name"]:
+    if result.get("ended_because") != "done" or not (result.get("name") and result.get("data_ref")):
         raise NoSignal(f"the run has made no signal: {result.get('ended_because') or 'it has not ended'}")
     frame: pd.DataFrame = store.snapshot(result["data_ref"])["signal"][result["name"]]
     return frame

@@ -31,6 +31,8 @@ def route_from_reflection(
     state: SignalSubgraphState,
 ) -> Literal["clarify", "data_fetch", "signal_generate", "validate", "__end__"]:
     """After reflection: a question, else data, else the signal, else validation."""
+    if is_edited(state):
+        return "data_fetch"  # which leads back
     if state.get("ended_because"):
         return "__end__"
     if state.get("clarification_needed"):

@@ -75,7 +75,7 @@ from quantgraph.subgraphs.signal._checks import (
     misread_update,
     reading_errors,
 )
-from quantgraph.subgraphs.signal._edited import edit_of, edited_update
+from quantgraph.subgraphs.signal._edited import edited_update, given_of
 from quantgraph.subgraphs.signal._meaning import user_words, words_in_context
 from quantgraph.subgraphs.signal._needs import has_needed_records
 from quantgraph.subgraphs.signal._own import OWN_STEPS
@@ -279,8 +279,7 @@ def ask_model(reading: Reading) -> Reading | Question:
     state, source = reading.state, reading.source
     if is_courtesy(user_text(state) or "?") or not user_messages(state):
         return Question(changes=first_question_update(state, source, reading.resources.makes_signal))
-    edit = edit_of(state)
-    fixed = check_constraints(request_of(state)["given"] | edit["given"], source, source.sessions()[-1])
+    fixed = check_constraints(given_of(state), source, source.sessions()[-1])
     text = with_constraints(request_text(state), fixed)
     agent = reading.agent or build_agent("reflection", reading.resources)
     tools = tool_context(state, reading.resources, current_ref(state, reading.resources))
@@ -304,7 +303,6 @@ def ask_model(reading: Reading) -> Reading | Question:
             misreadings = [each for each in read if each not in doubts]
         params = reply.user_intent.params.model_dump()
         if not misreadings:
-            params["plan"] = {**edit["plan"], **params["plan"]}
             noted = {**reading.noted, **doubts_noted(reading.state, params, doubts)}
             return replace(
                 reading,
