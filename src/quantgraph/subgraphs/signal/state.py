@@ -50,7 +50,7 @@ class SignalSubgraphState(TypedDict, total=False):
     run_id: str
     """Id of the run in its ledger and recording; made if the caller gives none."""
     quantgraph: Annotated[Groups, replace_groups]
-    """All else, in the groups ``request``, ``strategy``, ``dialogue`` and ``progress``: see
+    """All else: ``request``, ``strategy``, ``dialogue``, ``progress`` and ``result``, see
     :mod:`quantgraph.runtime.graph_state`. A host that has this key keeps the request without its messages."""
 
 
