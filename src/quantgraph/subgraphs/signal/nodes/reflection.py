@@ -35,6 +35,7 @@ from quantgraph.runtime.endings import (
     MODEL_ERRORS,
     end_reason,
     end_update,
+    extended_history,
     is_edited,
     language,
     last_request,
@@ -227,9 +228,9 @@ def _begin(state: SignalSubgraphState) -> dict[str, Any]:
     host_ref = request["given_ref"] if ref == request["left_ref"] else ref
     clean["given_ref"] = host_ref or ""
     if edited:
-        params, history = state["user_intent"]["params"], state.get("execution_history", [])
-        update = edited_update(params, request, dialogue, requests)
-        clean |= {**update, "execution_history": [*history, *update["execution_history"]]}
+        clean |= edited_update(state["user_intent"]["params"], request, dialogue, requests)
+        history = {"execution_history": state.get("execution_history", [])}
+        clean["execution_history"] = extended_history(history, *clean["execution_history"])
         return {**clean, "given_ref": request["given_ref"] or ""}
     if state.get("ended_because") or progress_of(state)["ended"]:
         last = last_request(state)
