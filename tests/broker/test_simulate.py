@@ -11,7 +11,7 @@ from one_session import trade_session
 from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Decider, Fill, Market, Order, Rejection, SessionResult, simulate
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import advance, run_identity, run_sessions
+from quantgraph.broker.session import advance, run_sessions
 from quantgraph.errors import BadWindow, FutureRequested, LedgerConflict
 from quantgraph.market import Rulebook
 from quantgraph.state import DataState
@@ -208,7 +208,7 @@ def test_a_run_of_the_same_name_with_other_terms_is_a_conflict(market, days, tmp
 
 def test_the_identity_of_a_run_names_every_fee(market):
     told = [
-        run_identity(replace(market, rules=rules), Scripted())["rules"]
+        replace(market, rules=rules).identity["rules"]
         for rules in (Rulebook.mainland(), Rulebook.mainland(slippage_bps=1), Rulebook.zero_cost())
     ]
     assert len(set(told)) == 3

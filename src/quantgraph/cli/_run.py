@@ -325,6 +325,9 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         str | None,
         typer.Option(metavar="ID", help="The id of the question that --answer is for; no other takes it."),
     ] = None,
+    end: Annotated[
+        str, typer.Option(metavar="DATE", help="Go on to a later day, also if the run is done: YYYYMMDD.")
+    ] = "",
     out: RunsFolder = None,
     decider: DeciderPlace = None,
     model: Annotated[
@@ -350,13 +353,13 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
         if question is not None and answer is None:
             raise BadOption("--question needs --answer TEXT", parameter="question")
         settings = settings_with(budget, session_budget)
-        folder = recorded_folder(run, out or settings.runs_dir, can_go_on)
+        folder = recorded_folder(run, out or settings.runs_dir, (lambda _file: True) if end else can_go_on)
         from quantgraph.runs import read_result, resume_run
         from quantgraph.runs.folder import read_manifest
 
         manifest, before = read_manifest(folder), read_result(folder) or {}
         made = decider_of(decider)
-    if before.get("ended_because") == "done":
+    if before.get("ended_because") == "done" and not end:
         print_status(f"run {manifest.run_id} is done{' and takes no answer' if answer is not None else ''}")
         answer = None
 
@@ -365,7 +368,7 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     with showing_run(asked, as_json=as_json, headless=headless, debug=debug) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = resume_run(
-            folder, answer=reply, decider=made, model=model, trust=trust, resources=live
+            folder, answer=reply, end=end, decider=made, model=model, trust=trust, resources=live
         )
         if manifest.other_versions:
             print_status(manifest.other_versions)

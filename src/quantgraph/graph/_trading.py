@@ -19,7 +19,7 @@ from quantgraph.agents import SignalRule
 from quantgraph.broker import Account, Decider, Market, ModelDecider, RunContext, TradePlan, check_decider
 from quantgraph.broker.accounts import MarkAt
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import run_identity
+from quantgraph.broker.session import open_market_run
 from quantgraph.data import FrameSource, MarketDataSource, open_source
 from quantgraph.data.symbols import rules_of
 from quantgraph.errors import BadFile, BadOption, NoOpenPrices, NoSignal, UnknownSymbol
@@ -119,15 +119,24 @@ class Trading:
                 f"this request began with the context {begun}; pass it again with the answer",
                 parameter="context",
             )
-        request = request_of(state)["checked"]
-        identity = {
-            **run_identity(self.market(state), self.decider, self.plan_of(state)),
-            "code_hash": self.strategy(state).get("code_hash"),
-            "window": [request["start"], request["end"]],
+        request, own = request_of(state)["checked"], request_of(state)["own"] or {}
+        code = self.strategy(state).get("code_hash")
+        also = {
+            "code_hash": None if own.get("kind") == "frame" else code,  # a longer frame has another one
+            "start": request["start"],
             **({"approve": True} if self.approve else {}),
         }
         ledger = self.ledger_of(run_id)
-        ledger.open_run(run_id, self.opening_cash(state), identity)
+        open_market_run(
+            ledger,
+            run_id,
+            self.market(state),
+            self.decider,
+            cash=self.opening_cash(state),
+            end=request["end"],
+            plan=self.plan_of(state),
+            also=also,
+        )
         return ledger
 
     @contextmanager

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from quantgraph import errors
 from quantgraph._util.canonical_json import canonical_json, content_hash
@@ -32,6 +32,9 @@ _ERROR_CLASSES: dict[str, type[QuantGraphError]] = {
 
 RESTART_PATH = "begun anew"
 """Path of the entry that marks a restart of the run: entries before it need not be asked again."""
+GROWN_REQUEST: Final = '{"data":"grown"}'
+GROWN: Final = content_hash(GROWN_REQUEST)
+"""Digest of the mark of a run that goes on to a later end, on longer data."""
 
 
 class Key(NamedTuple):

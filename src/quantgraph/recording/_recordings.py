@@ -35,6 +35,8 @@ from quantgraph._util.database import create_tables, open_engine
 from quantgraph.errors import BadFile, QuantGraphError, StorageUnavailable
 from quantgraph.recording._budget import Budget, BudgetTracker
 from quantgraph.recording._entries import (
+    GROWN,
+    GROWN_REQUEST,
     RESTART_PATH,
     Entry,
     Key,
@@ -139,8 +141,7 @@ class RecordingTable:
             with self._writer.begin() as connection:
                 connection.execute(self._insert, _row(self._run_id, index.last + 1, entry))
             index.last += 1
-            if entry.final:
-                index.answered[without_number(entry.key)].add(entry.key.seq)
+            index.add(entry.key, final=entry.final, session=entry.session)
 
     def entries(self) -> Iterator[Entry]:
         """Return all entries, in order."""
@@ -172,15 +173,13 @@ class RecordingTable:
         """Return the index, read once. The caller holds the lock while using it."""
         if self._index is None:
             columns = recording.c
-            query = select(
-                columns.line, columns.final, columns.path, columns.seq, columns.kind, columns.digest
-            ).where(self._is_of_run)
+            key = columns.path, columns.seq, columns.kind, columns.digest
+            query = select(columns.line, columns.final, columns.session, *key).where(self._is_of_run)
+            self._index = _Index()
             with self._engine.connect() as connection:
-                rows = connection.execute(query).all()
-            self._index = _Index(max((row.line for row in rows), default=0))
-            for row in rows:
-                if row.final:
-                    self._index.answered[without_number(Key(*row[2:]))].add(row.seq)
+                for row in connection.execute(query.order_by(columns.line)):
+                    self._index.last = row.line
+                    self._index.add(Key(*row[3:]), final=row.final, session=row.session)
         return self._index
 
 
@@ -188,8 +187,21 @@ class RecordingTable:
 class _Index:
     """The last line, and the numbers under which each request was answered: a new request needs no query."""
 
-    last: int
+    last: int = 0
     answered: defaultdict[Key, set[int]] = field(default_factory=lambda: defaultdict(set))
+    of_data: set[Key] = field(default_factory=set)
+    """What was asked of the source, by tools and by code, before sessions are traded."""
+
+    def add(self, key: Key, *, final: bool, session: str | None) -> None:
+        """Take an entry in; after the data have grown what was asked of them is asked anew."""
+        if (key.path, key.digest) == (RESTART_PATH, GROWN):
+            for asked in self.of_data:
+                self.answered.pop(asked, None)
+            self.of_data.clear()
+        elif final:
+            self.answered[without_number(key)].add(key.seq)
+            if session is None and key.kind in ("source", "tool", "code"):
+                self.of_data.add(without_number(key))
 
 
 def _row(run_id: str, line: int, entry: Entry) -> dict[str, Any]:
@@ -387,9 +399,16 @@ class Recording:
         """Return the number of lines, at most ``lines``, and the hash of their content."""
         return self._table.content(lines) if self._table else (0, content_hash(""))
 
-    def mark_restart(self) -> None:
-        """Mark a restart of the run: repeated requests are served, and it may take another course."""
-        self.add(Entry(key=Key(RESTART_PATH, 0, "fact", content_hash("{}")), request="{}", reply="null"))
+    def mark_restart(self, *, grown: bool = False) -> None:
+        """Mark a restart of the run: repeated requests are served, and it may take another course.
+
+        If its data have ``grown``, what was asked of the source, by tools and by code before the first
+        session is asked anew.
+        """
+        request = GROWN_REQUEST if grown else "{}"
+        self.add(
+            Entry(key=Key(RESTART_PATH, 0, "fact", content_hash(request)), request=request, reply="null")
+        )
 
     def close(self) -> None:
         """Close the database; the next use opens it again."""

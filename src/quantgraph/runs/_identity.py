@@ -157,6 +157,15 @@ def with_setting_values(settings: Settings, values: Mapping[str, Any]) -> Settin
     return settings.model_copy(update=plain | tables)
 
 
+def grown_identity(then: Identity, now: Identity) -> Identity:
+    """The identity of a run of which the data have grown: what is traded on them is proved by the ledger."""
+    computed = ("start", "own.ref", "own.proof", "own.code_hash", "own.data_start", "own.warm_up")
+    own = {name: value for name, value in now.configuration.items() if name in computed}
+    if now.configuration.get("own.kind") != "frame":
+        own.pop("own.code_hash", None)
+    return replace(then, data=now.data, configuration={**then.configuration, **own})
+
+
 def check_identity(run_id: str, then: Identity, now: Identity, *, also: str = "") -> None:
     """Refuse to continue a run under another identity."""
     found = then.differences(now)
@@ -260,11 +269,11 @@ def code_hashes() -> dict[str, str]:
 
 
 def _spec_values(spec: RunSpec) -> dict[str, Any]:
-    """All of the specification but how questions are answered."""
+    """All of the specification but how questions are answered, and the end, which may come later."""
     values = spec.as_json()
     rules, plan = values.pop("rules"), spec.plan.to_json() if spec.plan else {}
     own = values.pop("own") or {}
-    del values["on_clarify"], values["plan"]
+    del values["on_clarify"], values["plan"], values["end"]
     parts = {f"rules.{name}": value for name, value in rules.items()}
     if values["cash"] is None:  # it is not fixed
         del values["cash"]

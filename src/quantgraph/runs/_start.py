@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,11 +18,12 @@ from quantgraph._util.files import check_sentence, check_text, find_run_folder, 
 from quantgraph._util.texts import Note, language_of, short_line
 from quantgraph.agents import as_decider, decider_place
 from quantgraph.broker import Account, Decider, ModelDecider, TradePlan
+from quantgraph.broker.ledger import Ledger
 from quantgraph.data import FrameSource, SourceLike
 from quantgraph.data.symbols import rules_of, symbol_list
 from quantgraph.errors import BadOption, UnknownQuestion
 from quantgraph.llm import Model
-from quantgraph.market import Rulebook
+from quantgraph.market import Rulebook, session_of
 from quantgraph.recording import Recorder
 from quantgraph.runs._execute import (
     OpenRun,
@@ -33,7 +34,13 @@ from quantgraph.runs._execute import (
     thread_question,
     thread_state,
 )
-from quantgraph.runs._identity import check_identity, identity_of, recorded_decider, recorded_on_clarify
+from quantgraph.runs._identity import (
+    check_identity,
+    grown_identity,
+    identity_of,
+    recorded_decider,
+    recorded_on_clarify,
+)
 from quantgraph.runs._outputs import (
     can_be_resumed,
     initial_result,
@@ -64,7 +71,7 @@ from quantgraph.runs.folder._folder import (
 )
 from quantgraph.runtime import Resources, merge_resources, run_database_path
 from quantgraph.runtime.dialogue import Answer, OnClarify, answer_in_text, check_answers_question
-from quantgraph.runtime.graph_state import Clarification
+from quantgraph.runtime.graph_state import Clarification, request_of
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import MAX_CLARIFICATIONS
 
@@ -292,13 +299,15 @@ def resume_run(
     run: str | Path,
     *,
     answer: str | Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    end: str = "",
+    strategy: Strategy | None = None,
     source: SourceLike | None = None,
     decider: Decider | str | None = None,
     model: Model | None = None,
     trust: bool = False,
     resources: Resources | None = None,
 ) -> RunResult:
-    """Continue a run where it stopped, in this process or another.
+    """Continue a run where it stopped, in this process or another, or up to a later end.
 
     A run that was killed or cancelled continues from its last checkpoint. Without one it is begun anew, as is
     one that ended because of a model, the data, a budget or the time; recorded replies and answers are then
@@ -312,6 +321,12 @@ def resume_run(
         The answer to the question that the run waits for, or that it ended for: a text, or
         ``{"answer": text, "id": id}``, which only the question with this id takes, or decisions of a chat
         page. Later questions go to ``answer`` of the resources.
+    end
+        Another last day, not before the last session that was traded: sessions are appended to the same
+        ledger, also of a run that was done. The data may have grown since; what was known of them at the
+        last session must be as it was.
+    strategy
+        With ``end``, of a run of a signal of one's own: the same function or file, or a longer frame.
     source, decider, model
         Objects of your own, which ``run.json`` cannot hold: those that the run was begun with. A decider of a
         file must be named again: nothing that a folder names is run.
@@ -334,9 +349,12 @@ def resume_run(
     RunMismatch
         If configuration, graph, data or code are not those that it was begun with; the message shows the
         difference.
+    LedgerConflict
+        If ``end`` is given and the data of the past have changed; names the first change.
     BadOption
         If there is no such run, it runs in another process, its folder is not where or whose it was, an
-        object must be passed again, or there is an answer and the run may ask no more questions.
+        object must be passed again, ``end`` is before the last session, or there is an answer and the run may
+        ask no more questions.
     UnknownQuestion
         If there is an answer, and the run waits for none, or for that to another question; the answer is
         kept nowhere.
@@ -351,7 +369,8 @@ def resume_run(
     folder = find_run_folder(run, settings.runs_dir)
     manifest = read_manifest(folder)
     resources = replace(resources, settings=with_recorded_tables(settings, manifest.source))
-    with lock_run(folder):
+    with ExitStack() as locks:
+        locks.enter_context(lock_run(folder))
         before = read_result(folder) or {"ended_because": None}
         answers = answer is not None or resources.answer is not None
         if questions_used_up(before) and answers:
@@ -360,14 +379,25 @@ def resume_run(
                 "answer; begin a new run with the whole sentence",
                 parameter="answer",
             )
-        if not can_be_resumed(before):
+        if not end and not can_be_resumed(before):
             return RunResult(before, resources.ledger_place)
         if not trust:
             _check_own(folder, manifest.run_id)
         resources = _resources_to_resume(manifest, folder, before, resources, answers=answers)
+        if end:
+            manifest = replace(manifest, spec=_spec_to(end, manifest, before, strategy, resources))
         with opened_run(manifest.spec, manifest.run_id, folder, resources) as opened:
             now = identity_of(manifest.spec, opened.graph, opened.resources)
-            check_identity(manifest.run_id, manifest.identity, now, also=manifest.other_versions)
+            then = grown_identity(manifest.identity, now) if end else manifest.identity
+            check_identity(manifest.run_id, then, now, also=manifest.other_versions)
+            if end:
+                manifest = replace(manifest, identity=now)
+                opened.resources.recorder.of(manifest.run_id).mark_restart(grown=True)
+                write_result(folder, initial_result(manifest, folder))  # it is not done, if killed after this
+                if strategy is not None and manifest.spec.own is not None:
+                    keep_own_signal(manifest.spec.own, folder)
+                manifest.write(folder)
+                locks.enter_context(lock_run(folder))  # of the file that has replaced the locked one
             thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
             work = opened
             if answer is not None:
@@ -375,11 +405,39 @@ def resume_run(
                 asked = waiting or before.get("asked") or before.get("open_question")
                 reply = _answer_once(answer, asked, resources.answer, manifest.run_id)
                 work = replace(opened, resources=replace(opened.resources, answer=reply))
-            if thread is None or thread_state(opened.graph, thread).get("ended_because") not in _GOES_ON:
+            state = {} if thread is None else thread_state(opened.graph, thread)
+            grows = bool(end) or request_of(state)["given"].get("end_date", "") != manifest.spec.end
+            if thread is None or grows or state.get("ended_because") not in _GOES_ON:
                 task, thread = manifest.graph_input, _next_thread(manifest.run_id, thread)
                 opened.resources.recorder.of(manifest.run_id).mark_restart()
             result = execute_run(manifest, folder, work, task=task, thread=thread)
             return RunResult(result, resources.ledger_place if manifest.ledger else None)
+
+
+def _spec_to(
+    end: str, manifest: Manifest, before: Mapping[str, Any], strategy: Strategy | None, resources: Resources
+) -> RunSpec:
+    """The specification with another end, and a signal of one's own computed up to it."""
+    start = manifest.spec.start or (before.get("window") or {}).get("start") or ""
+    spec, run_id = replace(manifest.spec, start=start, end=end), manifest.run_id
+    place = resources.ledger_place
+    if place is not None and ("://" in str(place) or Path(place).is_file()):
+        with Ledger(place) as ledger:
+            last = ledger.last_session(run_id) if ledger.has_run(run_id) else None
+        if last is not None and session_of(end, name="end") < last:
+            raise BadOption(
+                f"end={end}: run {run_id} has traded up to {last:%Y%m%d}; give that day or a later one",
+                parameter="end",
+            )
+    if (spec.own is None) != (strategy is None):
+        fault = "is one of a signal of your own: give strategy= again, with rows" if spec.own else ""
+        raise BadOption(
+            f"run {run_id} {fault or 'has no signal of your own: give end= without strategy='} up to {end}",
+            parameter="strategy",
+        )
+    if spec.own is None or strategy is None:
+        return spec
+    return replace(spec, own=with_own_signal(spec, strategy, resources).own)
 
 
 def _check_own(folder: Path, run_id: str) -> None:

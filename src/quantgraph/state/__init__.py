@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
+    from quantgraph.state._changes import first_change
     from quantgraph.state._commits import Commit, check_stored_commits
     from quantgraph.state._data_state import (
         GLOBAL_DATA_STATE,
@@ -42,6 +43,7 @@ __all__ = [
     "check_stored_commits",
     "deciding",
     "decision_moment",
+    "first_change",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

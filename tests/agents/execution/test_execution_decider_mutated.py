@@ -16,7 +16,7 @@ from mutated_replies import mutated_calls, mutated_reply
 from quantgraph.agents.execution import ExecutionAgent
 from quantgraph.broker import Market, RunContext
 from quantgraph.broker.ledger import Ledger
-from quantgraph.broker.session import commit_sessions, run_identity
+from quantgraph.broker.session import commit_sessions, open_market_run
 from quantgraph.llm.messages import read
 from quantgraph.market import Rulebook
 from quantgraph.runs import replay, run_strategy
@@ -103,7 +103,7 @@ def traded(market, players, folder, parallel=4):
     trading = Market(store=market.store, data_ref=market.ref, rules=Rulebook.mainland())
     decider = ExecutionAgent(size="fixed", cash=50_000, parallel=parallel)
     with Ledger(folder / "ledger.sqlite") as ledger:
-        ledger.open_run("run", CASH, run_identity(trading, decider))
+        open_market_run(ledger, "run", trading, decider, cash=CASH, end="")
         run = RunContext(
             rule="buy dips",
             model=lambda _role: players.model,

@@ -109,7 +109,7 @@ def test_the_tables_have_the_documented_columns_and_the_simulated_moment(ledger)
 
 def test_a_ledger_without_a_step_has_no_tables_for_them(ledger):
     assert ledger.executions("r") == []
-    assert rows(ledger, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("journal",)]
+    assert rows(ledger, "SELECT name FROM sqlite_master WHERE type = 'table'") == [("journal",), ("windows",)]
 
 
 def test_runs_sessions_symbols_and_rules_are_executions_of_their_own(ledger):

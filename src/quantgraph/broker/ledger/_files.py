@@ -99,6 +99,7 @@ def import_fills(
             f"{unknown[0]:%Y-%m-%d} is not a session of the data" if unknown else "there are no fills"
         )
     ledger.open_run(run_id, cash, {**market.identity, "decider": _IMPORTED})
+    ledger.extend(run_id, f"{days[-1]:%Y%m%d}", market.data_ref)
     for session in sessions[(sessions >= days[0]) & (sessions <= days[-1])]:
         today = [fill for fill in fills if fill.session == session]
         ledger.commit_day(run_id, _session(ledger, run_id, market, session, today))

@@ -332,6 +332,18 @@ journal = Table(
 """One row per line. The primary key lets only one writer append a line to a run."""
 
 
+windows = Table(
+    "windows",
+    SCHEMA,
+    Column("run_id", String(RUN_ID_LENGTH), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("end", String(10), nullable=False),
+    Column("data_ref", String(64), nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The ends of a run, and the commits that it was traded on up to them: a run that grows has more than one."""
+
+
 OPENING = 2
 """Lines before the first session: the run and its deposit."""
 
@@ -372,6 +384,21 @@ class JournalStore:
             with self._writer.begin() as connection:
                 connection.exec_driver_sql(self._insert, values)
         return line, before
+
+    def add_window(self, run_id: str, end: str, data_ref: str) -> None:
+        """Append a window; the primary key lets only one writer do it."""
+        number = select(func.count()).select_from(windows).where(windows.c.run_id == run_id)
+        with self._writer.begin() as connection:
+            place = connection.execute(number).scalar_one()
+            row = {"run_id": run_id, "number": place, "end": end, "data_ref": data_ref}
+            connection.execute(insert(windows).values(row))
+
+    def windows(self, run_id: str) -> list[tuple[str, str]]:
+        """End and commit of each window, in order."""
+        columns = windows.c
+        query = select(columns.end, columns.data_ref).where(columns.run_id == run_id).order_by(columns.number)
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(query)]
 
     def runs(self) -> list[str]:
         """Names of all runs, ascending."""

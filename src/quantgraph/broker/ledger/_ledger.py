@@ -161,6 +161,13 @@ class Ledger(LedgerQueries):
                 message = f"run {run_id!r} exists with {what}; give another run_id to begin a new run"
                 raise LedgerConflict(message, run_id=run_id)
 
+    def extend(self, run_id: str, end: str, data_ref: str) -> None:
+        """Say up to which day, and on which commit, a run goes on; beside the journal, not in its chain.
+
+        The one who extends sees to it that the commit's past is as it was, see :func:`.open_market_run`.
+        """
+        self._store.add_window(run_id, end, data_ref)
+
     def commit_day(self, run_id: str, result: SessionResult) -> SessionResult:
         """Record a session in one transaction, or return what was recorded for it before.
 

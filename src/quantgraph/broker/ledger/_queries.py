@@ -92,6 +92,10 @@ class LedgerQueries:
         meta: dict[str, Any] = json.loads(self._store.opening(run_id)["run"])
         return meta
 
+    def windows(self, run_id: str) -> list[tuple[str, str]]:
+        """The ends up to which a run was traded, and the commits of the data state that it was traded on."""
+        return self._store.windows(run_id)
+
     def head(self, run_id: str) -> tuple[int, str]:
         """The number of lines of a run, and the hash of the last one, which all before it lead to."""
         last = self._store.last_line(run_id)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         context_of,
         exits_of,
         load_block_code,
+        open_market_run,
         propose_orders,
-        run_identity,
         run_sessions,
     )
 
@@ -39,9 +39,9 @@ __all__ = [
     "largest_buy",
     "last_of_each",
     "load_block_code",
+    "open_market_run",
     "price_band",
     "propose_orders",
-    "run_identity",
     "run_sessions",
     "split_buys",
     "trade_days",

@@ -86,9 +86,8 @@ class Market:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must not change within a run: data, rules with every fee, marks."""
+        """What must not change within a run: rules with every fee, marks."""
         return {
-            "data_ref": self.data_ref,
             "rules": f"{self.rules.name} {content_hash(repr(self.rules), size=8)}",
             "mark_at": self.mark_at,
         }

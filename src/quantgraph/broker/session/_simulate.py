@@ -49,7 +49,7 @@ from quantgraph.errors import BadOption, BadWindow, BudgetExceeded, LedgerConfli
 from quantgraph.market import Moment, Rulebook, session_of
 from quantgraph.market.money import Side
 from quantgraph.market.rules import OrderType
-from quantgraph.state import DataState, GrowingView, View, deciding
+from quantgraph.state import DataState, GrowingView, View, deciding, first_change
 
 if TYPE_CHECKING:
     from quantgraph.broker.ledger._ledger import Ledger
@@ -403,11 +403,45 @@ def _next_part(  # noqa: PLR0917 - what _advance() has
     return refused.next(left[:TOGETHER])
 
 
-def run_identity(market: Market, decider: Decider, plan: TradePlan | None = None) -> dict[str, Any]:
-    """What must not change within a run: the market's identity, the decider with its options, the plan."""
+def open_market_run(
+    ledger: Ledger,
+    run_id: str,
+    market: Market,
+    decider: Decider,
+    *,
+    cash: Decimal | float | str,
+    end: str,
+    plan: TradePlan | None = None,
+    also: Mapping[str, Any] | None = None,
+) -> None:
+    """Begin a run in the ledger, or go on with it up to ``end``, on data that may be longer than before.
+
+    What must not change within a run is its first line: the market's rules, the decider with its options, the
+    plan, and ``also``. Of the data what was known at the close of its last session must not have changed.
+
+    Raises
+    ------
+    LedgerConflict
+        If one of them differs; names the first cell or record of the data that does.
+    """
     plan_json = plan.to_json() if plan else {}
     identity = {**market.identity, "decider": decider.name, "options": dict(decider.options)}
-    return {**identity, "plan": plan_json} if plan_json else identity
+    identity |= {"plan": plan_json} if plan_json else {}
+    ledger.open_run(run_id, cash, identity | dict(also or {}))
+    before, last = ledger.windows(run_id)[-1:], ledger.last_session(run_id)
+    if before == [(end, market.data_ref)]:
+        return
+    if before and last is not None and before[0][1] != market.data_ref:
+        refs = (before[0][1], market.data_ref)
+        was, now = (market.store.view(Moment(last, "close"), ref) for ref in refs)
+        if changed := first_change(was, now):
+            raise LedgerConflict(
+                f"run {run_id!r} exists with other data up to {last:%Y-%m-%d}: {changed}; give the data that "
+                "it was traded on, longer if need be, or begin a new run",
+                run_id=run_id,
+                changed=changed,
+            )
+    ledger.extend(run_id, end, market.data_ref)
 
 
 def run_sessions(
@@ -432,7 +466,8 @@ def run_sessions(
         If they are not consecutive sessions of the data.
     """
     days = _check_days(market, sessions)
-    ledger.open_run(run_id, cash, run_identity(market, check_decider(decider), plan))
+    end = f"{days[-1]:%Y%m%d}" if days else ""
+    open_market_run(ledger, run_id, market, check_decider(decider), cash=cash, end=end, plan=plan)
     if (recorded := ledger.sessions(run_id)) != days[: len(recorded)]:
         raise LedgerConflict(
             f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} sessions",

@@ -52,7 +52,7 @@ Export = Literal["ledger", "executions", "signal", "strategy", "result", "record
 
 _PLACES = frozenset({"run_dir", "path", "seconds", "order_by_order"})
 """Keys of a result that say where and when it was made."""
-_TABLES = ("journal", "recording", "saved_rules", "executions", "execution_logs")
+_TABLES = ("journal", "windows", "recording", "saved_rules", "executions", "execution_logs")
 """Of a ledger's file."""
 _MAX_CHANGES = 20
 _REFS = ("ref", "data_ref", "signal_ref")

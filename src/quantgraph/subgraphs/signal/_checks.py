@@ -94,7 +94,7 @@ def reading_errors(
     found = list[Misreading]()
     if "ts_code" not in fixed:
         found = [*_symbol_errors(params, text, names, listed), *_role_errors(params, text, names, listed)]
-    return found + ([] if "start_date" in fixed else _window_errors(params, text, sessions))
+    return found + ([] if "start_date" in fixed else _window_errors(params, text, sessions, fixed))
 
 
 def clause_errors(
@@ -389,12 +389,15 @@ def _error(kind: Literal["symbol", "window"], *, zh: str, en: str, certain: bool
     return Misreading(kind=kind, note=Note(zh=zh, en=en), certain=certain)
 
 
-def _window_errors(params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex) -> list[Misreading]:
+def _window_errors(
+    params: Mapping[str, Any], text: str, sessions: pd.DatetimeIndex, fixed: Mapping[str, str]
+) -> list[Misreading]:
     last_session = f"{sessions[-1]:%Y%m%d}"
     for clause in params.get("clauses", ()):  # "4月、8月不开新仓" is no window
         text = text.replace(clause["quote"], " ") if clause["rule"] or clause["plan"] else text
     start, end = params.get("start_date", ""), params.get("end_date", "")
     named = [span for span in windows_in(text, last_session) if not _looks_back(span, last_session)]
+    named = [(first, fixed.get("end_date", last)) for first, last in named]
     read = [tuple(span) for span in params.get("windows") or ()] or ([(start, end)] if start and end else [])
     if not read or not named:
         return []
