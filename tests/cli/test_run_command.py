@@ -11,7 +11,7 @@ import pytest
 from langgraph.runtime import RunControl
 
 from quantgraph.cli import _run as run_command
-from quantgraph.cli._run import _stop_signals, _StopHandler
+from quantgraph.cli._run import _StopHandler, stop_signals
 from quantgraph.llm import AT_ONCE
 
 
@@ -30,7 +30,7 @@ def test_a_step_that_ignores_the_second_signal_is_left_after_a_second(monkeypatc
     monkeypatch.setattr(run_command.signal, "setitimer", lambda _which, seconds: alarms.append(seconds))
     monkeypatch.setattr(run_command.os, "_exit", exits.append)
     try:
-        with _stop_signals() as stop:
+        with stop_signals() as stop:
             stop.handle()
             assert not alarms
             with pytest.raises(KeyboardInterrupt):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -23,7 +25,7 @@ from quantgraph.cli._console import (
     print_status,
     usage_errors,
 )
-from quantgraph.cli._run import settings_with, showing_run
+from quantgraph.cli._run import settings_with, showing_run, stop_signals
 from quantgraph.errors import QuantGraphError
 
 if TYPE_CHECKING:
@@ -77,10 +79,13 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(help="Limits on a run's model calls, like calls=100,prompt_tokens=200000.")
     ] = None,
     session_budget: Annotated[str | None, typer.Option(help="The same for each session.")] = None,
+    parallel: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Models that trade at the same time, each its own run.")
+    ] = 1,
     as_json: AsJson = False,
     debug: Debug = False,
 ) -> None:
-    """Let the enabled models of AI-Trader's config trade by themselves, one after another.
+    """Let the enabled models of AI-Trader's config trade by themselves, also to a later end than before.
 
     Each has its run, and a folder with position/position.jsonl and log/DATE/log.jsonl; a table shows all
     at the end.
@@ -111,10 +116,14 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     shown = {"quiet": as_json, "debug": debug, "again": again}
     rows: list[dict[str, Any]] = []
     statuses: list[int] = []
-    for model in chosen:
-        traded = _Traded(read, model, language)
+    several = [_Traded(read, model, language) for model in chosen]
+    if parallel > 1 and _trade_at_once(several, parallel, settings, options):
+        for traded in several:
+            traded.print_done()
+        raise typer.Exit(CANCELLED)
+    for traded in several:
         if len(chosen) > 1:
-            print_status(f"{model.signature}:")
+            print_status(f"{traded.signature}:")
         statuses.append(traded.run(settings, options, shown))
         rows.append(traded.row())
         if statuses[-1] == CANCELLED:
@@ -124,6 +133,22 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
     elif len(chosen) > 1:
         _print_table(rows, language)
     raise typer.Exit(_exit_status(statuses))
+
+
+def _trade_at_once(
+    several: Sequence[_Traded], parallel: int, settings: Settings, options: Mapping[str, Any]
+) -> bool:
+    """Trade runs side by side, which are shown afterwards; whether they were told to stop.
+
+    A run that fails is left to that: it is tried once more there, and says why.
+    """
+    from quantgraph.runtime import Resources
+
+    with stop_signals() as stop, ThreadPoolExecutor(parallel, thread_name_prefix="model") as pool:
+        live = Resources(settings=settings, control=stop.control)
+        for _ in pool.map(lambda each: each.trade(resources=live, **options), several):
+            pass
+    return stop.signalled
 
 
 def _exit_status(statuses: Sequence[int]) -> int:
@@ -155,6 +180,16 @@ class _Traded:
         finally:
             self.print_done()
         return 0
+
+    @property
+    def signature(self) -> str:
+        """The model's."""
+        return self._model.signature
+
+    def trade(self, **options: Any) -> None:
+        """Begin the model's run or go on with it; a failure is kept."""
+        with suppress(QuantGraphError):
+            self._result(**options)
 
     def _result(self, **options: Any) -> dict[str, Any]:
         try:

@@ -172,7 +172,7 @@ def showing_run(
     from quantgraph.runtime import Resources
 
     try:
-        with open_display(question) as display, _stop_signals() as stop:
+        with open_display(question) as display, stop_signals() as stop:
             ask = None if headless else stop.asking(ask_on_terminal(display))
             shown = ShownRun(live=Resources(answer=ask, watch=display.watch, control=stop.control))
             yield shown
@@ -280,7 +280,7 @@ class _StopHandler:
 
 
 @contextmanager
-def _stop_signals() -> Iterator[_StopHandler]:
+def stop_signals() -> Iterator[_StopHandler]:
     from langgraph.runtime import RunControl
 
     from quantgraph.llm import AT_ONCE

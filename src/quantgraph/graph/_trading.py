@@ -136,6 +136,7 @@ class Trading:
             end=request["end"],
             plan=self.plan_of(state),
             also=also,
+            opening=self.resources.opening,
         )
         return ledger
 

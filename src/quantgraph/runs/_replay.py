@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import find_run_folder
 from quantgraph.agents import as_decider
 from quantgraph.broker import Decider, ModelDecider
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger import IMPORTED, Ledger, Opening
 from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
 from quantgraph.recording import Entry, Recorder, Recording, no_network
 from quantgraph.runs._execute import check_resources, execute_run, opened_run, thread_state
@@ -162,6 +162,7 @@ def replay(
             recorder=recorder,
             decider=decider,
             store=stored_data(folder),
+            opening=_opening(place, manifest.run_id),
         )
         result = _execute(manifest, new_folder, stand_ins, failed=recorded.get("state") == "failed")
         divergence = _divergence(manifest, recording, recorded)
@@ -202,6 +203,14 @@ def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings)
         checkpointer=new_saver(),
         runner=ReplayCodeRunner(),
     )
+
+
+def _opening(place: str | Path, run_id: str) -> Opening | None:
+    """What enters the sessions that the run began with and another program traded; None without any."""
+    with Ledger(place, read_only=True) as ledger:
+        history = ledger.history(run_id) if ledger.has_run(run_id) else ()
+        imported = [*takewhile(lambda session: session.decider == IMPORTED, history)]
+    return (lambda book, name, _market: book.commit_days(name, imported)) if imported else None
 
 
 def _lists_names_by_date(entry: Entry) -> bool:

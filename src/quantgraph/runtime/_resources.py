@@ -13,7 +13,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.runtime import RunControl
 
 from quantgraph.broker import Decider, ModelDecider
-from quantgraph.broker.ledger import Ledger
+from quantgraph.broker.ledger import Ledger, Opening
 from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
 from quantgraph.llm import Model
@@ -74,6 +74,8 @@ class Resources(Prompts):
     answer
         For a run: a function of each question; the run waits for its answer, and stops to be resumed at
         None.
+    opening
+        For a run: enters in its ledger what its account did before, as fills of another program.
     watch
         For a run: a function of each event.
     control
@@ -94,6 +96,7 @@ class Resources(Prompts):
     questions: QuestionForm | None = None
     confirm: bool = False
     answer: Answer | None = None
+    opening: Opening | None = None
     watch: Callable[[RunEvent], None] | None = None
     control: RunControl | None = None
 

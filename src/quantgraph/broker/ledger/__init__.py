@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from quantgraph.broker.ledger._files import import_fills, write_fills, write_rejections
+    from quantgraph.broker.ledger._files import (
+        IMPORTED,
+        Opening,
+        enter_fills,
+        import_fills,
+        write_fills,
+        write_rejections,
+    )
     from quantgraph.broker.ledger._frames import OrderTable, fills_frame, orders_frame
     from quantgraph.broker.ledger._journal import CHARGES
     from quantgraph.broker.ledger._ledger import Ledger
@@ -19,10 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHARGES",
+    "IMPORTED",
     "Ledger",
     "LoggedExecution",
     "LoggedStep",
+    "Opening",
     "OrderTable",
+    "enter_fills",
     "fills_frame",
     "import_fills",
     "orders_frame",

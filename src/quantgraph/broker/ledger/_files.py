@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from quantgraph.broker.accounts._account import action_book, apply_corporate_actions
+from quantgraph.broker.accounts._account import Account, action_book, apply_corporate_actions
 from quantgraph.broker.accounts._orders import Fill, Order, Rejection, normalize_quantity
 from quantgraph.broker.accounts._results import SessionResult, mark, value_of
 from quantgraph.broker.ledger._frames import FILL_NUMBERS, fills_table, rejections_table
@@ -21,7 +21,11 @@ from quantgraph.errors import BadFile, LedgerConflict, NoData
 from quantgraph.market import Moment, session_of
 from quantgraph.market.money import money, notional, to_decimal
 
-_IMPORTED = "imported"
+IMPORTED = "imported"
+"""Decider of sessions that another program traded."""
+
+Opening = Callable[[Ledger, str, Market], object]
+"""Enters sessions in the ledger of a run that has none, by its name, on its market."""
 
 
 def write_fills(path: str | Path, fills: Iterable[Fill]) -> None:
@@ -91,26 +95,36 @@ def import_fills(
     """
     if isinstance(fills, str | Path):
         fills = read_fills(fills)
-    sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
     days = sorted({fill.session for fill in fills})
-    unknown = [day for day in days if day not in sessions]
-    if unknown or not days:
-        raise NoData(
-            f"{unknown[0]:%Y-%m-%d} is not a session of the data" if unknown else "there are no fills"
-        )
-    ledger.open_run(run_id, cash, {**market.identity, "decider": _IMPORTED})
+    if not days:
+        raise NoData("there are no fills")
+    ledger.open_run(run_id, cash, {**market.identity, "decider": IMPORTED})
+    sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
+    enter_fills(ledger, run_id, market, fills, sessions[(sessions >= days[0]) & (sessions <= days[-1])])
     ledger.extend(run_id, f"{days[-1]:%Y%m%d}", market.data_ref)
-    for session in sessions[(sessions >= days[0]) & (sessions <= days[-1])]:
+
+
+def enter_fills(
+    ledger: Ledger, run_id: str, market: Market, fills: Sequence[Fill], sessions: pd.Index
+) -> None:
+    """Enter the sessions of a run that another program traded, all in one transaction."""
+    unknown = sorted({fill.session for fill in fills} - {*sessions})
+    if unknown:
+        raise NoData(f"{unknown[0]:%Y-%m-%d} is not a session of the data")
+    account, results = ledger.account(run_id), list[SessionResult]()
+    for session in sessions:
         today = [fill for fill in fills if fill.session == session]
-        ledger.commit_day(run_id, _session(ledger, run_id, market, session, today))
+        results.append(_session(account, run_id, market, session, today))
+        account = results[-1].account
+    ledger.commit_days(run_id, results)
 
 
 def _session(
-    ledger: Ledger, run_id: str, market: Market, session: pd.Timestamp, fills: Sequence[Fill]
+    account: Account, run_id: str, market: Market, session: pd.Timestamp, fills: Sequence[Fill]
 ) -> SessionResult:
     evening = market.store.trusted_view(Moment(session, "close"), market.data_ref)
     book = action_book(market.store, market.data_ref)
-    account, events = apply_corporate_actions(ledger.account(run_id), session, book, market.rules)
+    account, events = apply_corporate_actions(account, session, book, market.rules)
     made = [replace(fill, t_plus=market.rules.t_plus(fill.order.symbol, session.date())) for fill in fills]
     for fill in made:
         if fill.side == "sell" and account.quantity(fill.order.symbol) < fill.quantity:
@@ -123,7 +137,7 @@ def _session(
     marks = mark(account, evening, at=market.mark_at)
     return SessionResult(
         session=session,
-        decider=_IMPORTED,
+        decider=IMPORTED,
         account=account,
         events=events,
         outcomes=tuple(made),

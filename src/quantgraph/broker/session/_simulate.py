@@ -52,6 +52,7 @@ from quantgraph.market.rules import OrderType
 from quantgraph.state import DataState, GrowingView, View, deciding, first_change
 
 if TYPE_CHECKING:
+    from quantgraph.broker.ledger._files import Opening
     from quantgraph.broker.ledger._ledger import Ledger
 
 
@@ -413,8 +414,11 @@ def open_market_run(
     end: str,
     plan: TradePlan | None = None,
     also: Mapping[str, Any] | None = None,
+    opening: Opening | None = None,
 ) -> None:
     """Begin a run in the ledger, or go on with it up to ``end``, on data that may be longer than before.
+
+    A run that has no session begins with those of ``opening``.
 
     What must not change within a run is its first line: the market's rules, the decider with its options, the
     plan, and ``also``. Of the data what was known at the close of its last session must not have changed.
@@ -429,6 +433,8 @@ def open_market_run(
     identity |= {"plan": plan_json} if plan_json else {}
     ledger.open_run(run_id, cash, identity | dict(also or {}))
     before, last = ledger.windows(run_id)[-1:], ledger.last_session(run_id)
+    if opening and last is None:
+        opening(ledger, run_id, market)
     if before == [(end, market.data_ref)]:
         return
     if before and last is not None and before[0][1] != market.data_ref:

@@ -24,19 +24,33 @@ from quantgraph._util.files import MANIFEST_FILE, new_run_id, storage_errors, wr
 from quantgraph._util.texts import Language, Note, language_of
 from quantgraph.agents.trader import TraderAgent, TraderOptions, answer_text, first_message
 from quantgraph.broker import Account, Decider, SessionResult
-from quantgraph.broker.ledger import Ledger, LoggedExecution
+from quantgraph.broker.ledger import IMPORTED, Ledger, LoggedExecution
 from quantgraph.data import SourceLike, open_source
 from quantgraph.data.symbols import symbol_list
-from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, NoProgress, RunMismatch
+from quantgraph.errors import (
+    BadFile,
+    BadOption,
+    BadWindow,
+    ModelUnavailable,
+    NoProgress,
+    RunMismatch,
+    UnknownSymbol,
+)
 from quantgraph.integrations.ai_trader._config import TraderMarket, check_signature
 from quantgraph.integrations.ai_trader._replay import (
     LogForm,
     SessionMessage,
-    positions_of_results,
     records_of_session,
     session_log,
+    verify_positions,
 )
-from quantgraph.integrations.ai_trader._trades import PositionRecord, opening_record, record_line
+from quantgraph.integrations.ai_trader._trades import (
+    PositionRecord,
+    open_with_positions,
+    opening_record,
+    read_positions,
+    record_line,
+)
 from quantgraph.llm import KEYLESS, Model, get_llm
 from quantgraph.market import Rulebook, session_of
 from quantgraph.runs import RunResult, RunSpec, read_result, resume_run, start_run
@@ -69,6 +83,7 @@ class TraderFiles:
     ) -> None:
         self.folder = folder
         self.position_file = folder / "position" / "position.jsonl"
+        self.imported_file = folder / "position" / "imported.jsonl"
         self._init_date, self._symbols = init_date, symbols
         self._language, self._log_form, self._with_price, self._say = language, log_form, with_price, say
         self._last: PositionRecord | None = None
@@ -79,41 +94,45 @@ class TraderFiles:
         """Return the log of a session."""
         return self.folder / "log" / date / "log.jsonl"
 
-    def check_unused(self) -> None:
-        """See that no file of another program is there, before a run begins."""
-        logs = sorted((self.folder / "log").glob("*/log.jsonl"))
-        for path in (self.position_file, *logs):
-            if path.exists():
-                raise _foreign(path, "no run of this folder wrote it")
+    def take_over(self) -> None:
+        """Keep the positions of another program, which open the account; its logs stay as they are."""
+        if self.position_file.exists():
+            write_atomic(self.imported_file, self.position_file.read_bytes())
+        elif logs := sorted((self.folder / "log").glob("*/log.jsonl")):
+            raise _foreign(logs[0], "no run of this folder wrote it")
 
     def render(self, book: Ledger, run_id: str) -> None:
         """Write what the ledger has of the run and the files do not."""
         results = book.history(run_id) if book.has_run(run_id) else ()
         if self._last is None:
-            self._last = opening_record(self._init_date, float(book.cash(run_id)), self._symbols)
-            self._lines = [record_line(self._last)]
+            self._lines, self._last = self._first(float(book.cash(run_id)))
         elif len(results) == self._sessions:
             return
         for result in results[self._sessions :]:
+            if result.decider == IMPORTED:
+                continue
             for record in records_of_session(self._last, result, with_price=self._with_price):
                 self._lines.append(record_line(record))
                 self._last = record
             self._write_log(book, run_id, result)
         self._sessions = len(results)
-        content = "".join(f"{line}\n" for line in self._lines).encode("ascii")
-        self._put(self.position_file, content, lambda: self._with_other_prices(book, run_id, results))
+        self._put(self.position_file, _text(self._lines), lambda: self._with_other_prices(book, run_id))
 
-    def _with_other_prices(
-        self, book: Ledger, run_id: str, results: tuple[SessionResult, ...] | Any
-    ) -> Iterator[bytes]:
-        records = positions_of_results(
-            results,
-            opening_date=self._init_date,
-            cash=book.cash(run_id),
-            symbols=self._symbols,
-            with_price=not self._with_price,
-        )
-        yield "".join(f"{record_line(record)}\n" for record in records).encode("ascii")
+    def _first(self, cash: float) -> tuple[list[str], PositionRecord]:
+        """The lines before the first session that was traded here, and the last record among them."""
+        if self.imported_file.exists():
+            lines = self.imported_file.read_text(encoding="utf-8").splitlines()
+            return lines, read_positions(self.imported_file)[-1]
+        record = opening_record(self._init_date, cash, self._symbols)
+        return [record_line(record)], record
+
+    def _with_other_prices(self, book: Ledger, run_id: str) -> Iterator[bytes]:
+        lines, last = self._first(float(book.cash(run_id)))
+        for result in book.history(run_id):
+            if result.decider != IMPORTED:
+                records = records_of_session(last, result, with_price=not self._with_price)
+                lines, last = [*lines, *map(record_line, records)], records[-1] if records else last
+        yield _text(lines)
 
     def _write_log(self, book: Ledger, run_id: str, result: SessionResult) -> None:
         date = f"{result.session:%Y-%m-%d}"
@@ -162,6 +181,10 @@ def session_messages(
     return messages
 
 
+def _text(lines: Sequence[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
 def _foreign(path: Path, reason: str) -> BadFile:
     return BadFile(
         f"{path} is there and is left as it is: {reason}; move it away, or choose another signature or "
@@ -179,9 +202,11 @@ class BaseAgent:
     """A model that trades a portfolio day by day, and keeps AI-Trader's files.
 
     It is a face of one run, which is in ``{log_path}/{signature}/runs/``: its ledger says which sessions are
-    done. An agent of the same arguments, in this process or a later one, goes on with it. Sessions are those
-    of the data. Beside the run stand ``position/position.jsonl`` and ``log/{date}/log.jsonl``, rendered from
-    the ledger after each session.
+    done. An agent of the same arguments, in this process or a later one, goes on with it, also to a later
+    ``end_date``. A ``position.jsonl`` of another program opens the account: its trades enter the ledger, its
+    last day is the eve of the first session, its registration gives ``init_date`` and cash, and its symbols
+    are the universe. Sessions are those of the data. Beside the run stand ``position/position.jsonl`` and
+    ``log/{date}/log.jsonl``, rendered from the ledger after each session.
 
     Parameters
     ----------
@@ -199,7 +224,7 @@ class BaseAgent:
         In the market's currency.
     init_date, end_date
         Day of the registration, ``YYYY-MM-DD``, which need not be a session and is never traded, and the
-        last day. Default of the last: that of the data. The run's window is fixed when it begins.
+        last day, which may come later in a later call. Default of the last: that of the data.
     openai_base_url, openai_api_key
         The model's own server and key, used for this model alone and written nowhere. Default: those of the
         settings.
@@ -222,6 +247,8 @@ class BaseAgent:
         If an argument is not valid.
     NotConfigured
         If the model needs a key and there is none.
+    BadFile, UnknownSymbol
+        If a ``position.jsonl`` of another program cannot be read, or has symbols that the data lack.
     """
 
     def __init__(
@@ -269,10 +296,15 @@ class BaseAgent:
         )
         self._models = _models(basemodel, self._settings, openai_base_url, openai_api_key)
         self._given = replace(given, settings=self._settings, source=self._source, model=None)
+        self._market, self._question = market, TRADER_QUESTION[market]
+        self._rules = rules or _rules(market)
+        self._imported = self._positions_of_another()
+        named = symbol_list(stock_symbols) if stock_symbols else ()
+        if self._imported:
+            init_date, initial_cash = self._imported[0].date, self._imported[0].cash
+        self._symbols = self._universe(named)
         self._init_date, self._end_date = init_date, end_date
-        self._cash, self._rules = Account.opening(initial_cash).cash, rules or _rules(market)
-        self._question = TRADER_QUESTION[market]
-        self._symbols = symbol_list(stock_symbols or self._data.symbols())
+        self._cash = Account.opening(initial_cash).cash
         self.notes: list[Note] = []
         self.files = TraderFiles(
             self.folder,
@@ -305,7 +337,8 @@ class BaseAgent:
         init_date, end_date
             Only sessions after the one and up to the other. Default: those of the agent.
         """
-        first = session_of(init_date or self._init_date, name="init_date")
+        eve = self._imported[-1].date if self._imported else self._init_date
+        first = session_of(init_date or eve, name="init_date")
         last = session_of(end_date or self._end_date or self._last_session(), name="end_date")
         done = self._done()
         sessions = self._data.sessions()
@@ -404,13 +437,19 @@ class BaseAgent:
                 outer(event)
 
             live = replace(
-                self._given, model=self._models, decider=self._decider, watch=watch, control=control
+                self._given,
+                model=self._models,
+                decider=self._decider,
+                watch=watch,
+                control=control,
+                opening=open_with_positions(self.files.imported_file) if self._imported else None,
             )
-            result = (
-                start_run(self._spec(), folder, live)
-                if begins
-                else resume_run(folder, trust=True, resources=live)
-            )
+            spec = self._spec()
+            if begins:
+                result = start_run(spec, folder, live)
+            else:
+                grows = spec.end != read_manifest(folder).spec.end
+                result = resume_run(folder, end=spec.end if grows else "", trust=True, resources=live)
             render()
             return result
 
@@ -422,7 +461,44 @@ class BaseAgent:
                 f"{self._end_date or 'their end'}; they end at {self._last_session()}",
                 parameter="end_date",
             )
-        self.files.check_unused()
+        if self._imported:
+            found = verify_positions(self.files.position_file, self._data, self._market)
+            for fault in found.mismatches[:1]:
+                raise BadFile(
+                    f"{self.files.position_file}, line {fault.line}: {fault.message}; the account cannot be "
+                    "opened with it",
+                    file=str(self.files.position_file),
+                    line=fault.line,
+                )
+        self.files.take_over()
+
+    def _positions_of_another(self) -> Sequence[PositionRecord]:
+        """The records that open the account; none if no other program has traded in the folder."""
+        position = self.folder / "position"
+        found = position / "imported.jsonl"
+        if not found.exists() and self.run_dir is None:
+            found = position / "position.jsonl"
+        return read_positions(found) if found.exists() else ()
+
+    def _universe(self, named: tuple[str, ...]) -> tuple[str, ...]:
+        listed = {*self._data.symbols()}
+        if not self._imported:
+            return named or tuple(self._data.symbols())
+        known = {symbol for symbol in self._imported[0].positions if symbol in listed}
+        used = {symbol for each in self._imported for symbol, shares in each.positions.items() if shares}
+        if unknown := sorted(used - listed):
+            raise UnknownSymbol(
+                f"{self._data.name} has no prices of {', '.join(unknown[:5])}, which the position.jsonl of "
+                f"signature {self.signature!r} holds",
+                symbols=tuple(unknown),
+            )
+        if more := sorted({*named} - known):
+            raise BadOption(
+                f"stock_symbols: {', '.join(more[:5])} is not in the position.jsonl of signature "
+                f"{self.signature!r}, whose symbols are the universe",
+                parameter="stock_symbols",
+            )
+        return named or tuple(sorted(known))
 
     def _renderer(self, place: str | Path, run_id: str, stack: ExitStack) -> Callable[[], None]:
         """Return what renders the files of a run; its ledger is opened once it is there."""
@@ -452,10 +528,9 @@ class BaseAgent:
         )
 
     def _same_run(self, folder: Path) -> None:
-        """Refuse other dates, symbols or cash than those that the run was begun with."""
-        begun, now = read_manifest(folder).spec, self._spec()
-        if self._end_date is None:
-            now = replace(now, end=begun.end)
+        """Refuse another beginning, other symbols or cash than those that the run was begun with."""
+        begun = read_manifest(folder).spec
+        now = replace(self._spec(), end=begun.end)
         then, wanted = begun.as_json(), now.as_json()
         differing = [name for name in then if then[name] != wanted[name]]
         if differing:

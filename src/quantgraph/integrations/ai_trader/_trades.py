@@ -17,7 +17,7 @@ import pandas as pd
 
 from quantgraph._util.values import is_number, is_whole
 from quantgraph.broker import Fill, Market, Order
-from quantgraph.broker.ledger import Ledger, import_fills
+from quantgraph.broker.ledger import Ledger, Opening, enter_fills, import_fills
 from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
 from quantgraph.market.money import ZERO, Side, money, notional, to_decimal
 
@@ -359,9 +359,25 @@ def import_positions(ledger: Ledger, run_id: str, market: Market, path: str | Pa
         See :func:`~quantgraph.broker.ledger.import_fills`.
     """
     records = read_positions(path)
+    import_fills(ledger, run_id, market, _ledger_fills(records, market), cash=records[0].cash)
+
+
+def open_with_positions(path: Path) -> Opening:
+    """What opens the account of a run with a ``position.jsonl``: all sessions after its registration."""
+
+    def enter(ledger: Ledger, run_id: str, market: Market) -> None:
+        records = read_positions(path)
+        sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
+        first, last = (pd.Timestamp(records[place].date) for place in (0, -1))
+        days = sessions[(sessions > first) & (sessions <= last)]
+        enter_fills(ledger, run_id, market, _ledger_fills(records, market), days)
+
+    return enter
+
+
+def _ledger_fills(records: Sequence[PositionRecord], market: Market) -> list[Fill]:
     opens = market.store.snapshot(market.data_ref)["ohlcv"]["open"]
-    fills = [_ledger_fill(trade, number) for number, trade in enumerate(fills_of(records, opens), 1)]
-    import_fills(ledger, run_id, market, fills, cash=money(to_decimal(records[0].cash)))
+    return [_ledger_fill(trade, number) for number, trade in enumerate(fills_of(records, opens), 1)]
 
 
 def _ledger_fill(trade: PositionFill, sequence: int) -> Fill:
