@@ -15,6 +15,8 @@ pytestmark = pytest.mark.proof
 
 DAYS = ["2025-08-28", "2025-08-29", "2025-09-02"]
 FINISH = Reply.text("Done. <FINISH_SIGNAL>")
+DATES = {"init_date": "2025-08-28", "end_date": "2025-08-29"}
+LATER = {"init_date": "2025-08-28", "end_date": "2025-09-02"}
 KEY = "sk-own-0123456789abcdef"
 
 
@@ -189,6 +191,26 @@ class TestSeveralModels:
         assert "the key is refused" in rows[0]["error"]
         assert [row["sessions"] for row in rows] == [0, 2, 2]
 
+    def test_models_trade_side_by_side_as_one_after_another_and_on_to_a_later_end(
+        self, tmp_path, prices, config
+    ):
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"date_range": DATES}))
+        command("trader", config, "--source", prices, "--json", "--parallel", 3)
+        config.write_text(json.dumps(json.loads(config.read_text()) | {"date_range": LATER}))
+        side = command("trader", config, "--source", prices, "--json", "--parallel", 3)
+        rows = json.loads(side.stdout)["models"]
+        assert [(row["signature"], row["sessions"]) for row in rows] == [
+            ("down", 0),
+            ("one", 2),
+            ("three", 2),
+        ]
+        files = {row["signature"]: Path(row["position_file"]).read_text() for row in rows[1:]}
+        told = json.loads(
+            command("trader", config, "--source", prices, "--json", "--out", tmp_path / "again").stdout
+        )
+        for row in told["models"][1:]:
+            assert Path(row["position_file"]).read_text() == files[row["signature"]]
+
     def test_a_signature_chooses_one(self, tmp_path, prices, config):
         told = command("trader", config, "--source", prices, "--signature", "three")
         assert told.exit_code == 0, told.output
@@ -199,7 +221,7 @@ class TestSeveralModels:
         theirs.parent.mkdir(parents=True)
         theirs.write_text("theirs\n")
         rows = json.loads(command("trader", config, "--source", prices, "--json").stdout)["models"]
-        assert "no run of this folder wrote it" in rows[1]["error"]
+        assert "has no record of a position.jsonl; line 1: invalid JSON" in rows[1]["error"]
         assert rows[2]["ended_because"] == "done"
         assert theirs.read_text() == "theirs\n"
 

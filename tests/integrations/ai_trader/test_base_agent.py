@@ -13,7 +13,7 @@ import pytest
 from trader_play import buys, says
 
 from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, RunMismatch
+from quantgraph.errors import BadFile, BadOption, BadWindow, ModelUnavailable, RunMismatch, UnknownSymbol
 from quantgraph.integrations.ai_trader import verify_positions
 from quantgraph.integrations.ai_trader._base_agent import BaseAgent
 from quantgraph.market import Rulebook
@@ -322,7 +322,6 @@ def test_a_position_file_that_was_changed_is_left_as_it_is(prices):
         ({"initial_cash": 2_000}, "cash 1000"),
         ({"stock_symbols": ["AAA"]}, "symbols"),
         ({"init_date": "2025-09-01"}, "start 20250829 -> 20250902"),
-        ({"end_date": "2025-09-03"}, "end 20250904 -> 20250903"),
         ({"rules": Rulebook.zero_cost("us")}, "rules"),
     ],
 )
@@ -330,6 +329,81 @@ def test_another_run_does_not_go_on_in_the_folder(prices, options, said):
     trade(agent(prices, plays(FINISH)), "2025-08-29")
     with pytest.raises(RunMismatch, match=said):
         agent(prices, plays(FINISH), **options).run_for_dates()
+
+
+def test_a_later_end_goes_on_in_the_same_ledger_and_an_earlier_one_is_refused(prices):
+    whole = agent(prices, plays(*[buys("AAA", 10), FINISH] * 4), log_path=prices.parent / "whole")
+    assert whole.run_for_dates()["ended_because"] == "done"
+    for end in DAYS[2:]:  # two sessions, and then one more each time
+        told = agent(prices, plays(*[buys("AAA", 10), FINISH] * 2), end_date=end)
+        left = told.get_trading_dates()
+        assert told.run_for_dates()["ended_because"] == "done"
+        assert told.traded_dates[-len(left) :] == left
+    assert [path.name for path in told.run_dir.parent.iterdir()] == [told.run_dir.name]
+    assert positions(told).read_bytes() == positions(whole).read_bytes()
+    assert replay(told.run_dir).identical
+    assert agent(prices, plays(), end_date=DAYS[3]).get_trading_dates() == []
+    with pytest.raises(BadOption, match="has traded up to 20250904; give that day or a later one"):
+        agent(prices, plays(), end_date=DAYS[3]).run_for_dates()
+
+
+REGISTERED = {"date": DAYS[0], "id": 0, "positions": {"AAA": 0, "BBB": 0, "CASH": 1000.0}}
+
+
+def their_file(prices, *records):
+    """A file of another program in the folder of an agent."""
+    file = prices.parent / "agents" / "tester" / "position" / "position.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(json.dumps(each) + "\n" for each in (REGISTERED, *records)))
+    return file
+
+
+def bought(number, day, symbol, positions):
+    action = {"action": "buy", "symbol": symbol, "amount": 10}
+    return {"date": day, "id": number, "this_action": action, "positions": positions}
+
+
+def test_the_positions_of_another_program_open_the_account(prices):
+    file = their_file(prices, bought(1, DAYS[1], "AAA", {"AAA": 10, "BBB": 0, "CASH": 890.0}))
+    before = file.read_text()
+    told = agent(prices, plays(buys("BBB", 2), FINISH, FINISH), initial_cash=7, end_date=DAYS[3])
+    assert told.get_trading_dates() == DAYS[2:4]
+    result = told.run_for_dates()
+    assert (result["ended_because"], told.traded_dates) == ("done", DAYS[1:4])
+    assert file.read_text().startswith(before)
+    records = lines(file)
+    assert [each["date"] for each in records] == DAYS[:4]
+    assert records[2]["this_action"] == {"action": "buy", "symbol": "BBB", "amount": 2}
+    assert records[2]["positions"] == {"AAA": 10, "BBB": 2, "CASH": 790.0}
+    assert replay(told.run_dir).identical
+    whole = agent(prices, plays(FINISH)).run_for_dates()
+    assert whole["account"]["final_value"] == 790 + 10 * 14 + 2 * 50
+
+
+BOUGHT = bought(1, DAYS[1], "AAA", {"AAA": 10, "BBB": 0, "CASH": 890.0})
+
+
+@pytest.mark.parametrize(
+    ("records", "error", "said"),
+    [
+        ((BOUGHT, BOUGHT), BadFile, "line 3"),  # a day twice
+        ((bought(1, DAYS[1], "AAA", {"AAA": 10, "BBB": 0, "CASH": 990.0}),), BadFile, "line 2"),
+        ((bought(1, "2025-09-01", "AAA", {"AAA": 10, "BBB": 0, "CASH": 880.0}),), BadFile, "line 2"),
+        (
+            (bought(1, DAYS[1], "ZZZ", {"AAA": 0, "ZZZ": 10, "CASH": 900.0}),),
+            UnknownSymbol,
+            "no prices of ZZZ",
+        ),
+        (("cut",), BadFile, "line 2: "),
+    ],
+)
+def test_positions_that_cannot_open_an_account_are_refused_by_line(prices, records, error, said):
+    file = their_file(prices, *records)
+    before = file.read_bytes()
+    with pytest.raises(error, match=said):
+        agent(prices, plays(FINISH)).run_for_dates()
+    assert file.read_bytes() == before
+    assert not (file.parent.parent / "runs").exists()
 
 
 def test_a_window_without_a_session_is_refused(prices):

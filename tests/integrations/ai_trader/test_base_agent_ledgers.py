@@ -14,6 +14,7 @@ from quantgraph.integrations.ai_trader import verify_positions
 from quantgraph.integrations.ai_trader._base_agent import BaseAgent
 from quantgraph.integrations.ai_trader._trades import read_positions
 from quantgraph.market import Rulebook
+from quantgraph.runs import replay
 from quantgraph.testing import ScriptedChatModel
 
 PRICES = {
@@ -35,8 +36,16 @@ STAR_SELLS = 6
 class Repeated:
     """A ledger, and what a model that repeats it through the tools leaves."""
 
-    def __init__(self, shared: Path, folder: Path, place: str, name: str) -> None:
-        self.theirs = read_positions(shared / place / "positions" / f"{name}.position.jsonl")
+    def __init__(self, shared: Path, folder: Path, place: str, name: str, *, days_left: int = 0) -> None:
+        file = shared / place / "positions" / f"{name}.position.jsonl"
+        self.theirs = read_positions(file)
+        if days_left:
+            eve = sorted({each.date for each in self.theirs})[-days_left - 1]
+            begun = sum(each.date <= eve for each in self.theirs)
+            self.begun = "".join(file.read_text().splitlines(keepends=True)[:begun])
+            there = folder / name / "position" / "position.jsonl"
+            there.parent.mkdir(parents=True)
+            there.write_text(self.begun)
         self.prices = shared / PRICES[place]
         script = defaultdict(list)
         for each in self.theirs[1:]:
@@ -103,6 +112,19 @@ def repeated(shared_data, tmp_path_factory):
         return made[place, name]
 
     return once
+
+
+@pytest.mark.parametrize("name", ["claude-3.7-sonnet", "qwen3-max"])
+def test_a_ledger_goes_on_from_its_own_file_for_five_sessions(shared_data, tmp_path, name):
+    one = Repeated(shared_data / "ai-trader", tmp_path, "us", name, days_left=5)
+    assert one.result["ended_because"] == "done"
+    assert one.file.read_text().startswith(one.begun)
+    moved = [each for each in one.theirs if each.amount]
+    ours = [each for each in one.ours if each.amount]
+    assert traded(ours) == traded(moved)
+    assert [each.cash for each in ours] == [each.cash for each in moved]  # as doubles, to the last bit
+    assert verify_positions(one.file, one.prices, "us").mismatches == ()
+    assert replay(one.agent.run_dir).identical
 
 
 @pytest.mark.parametrize(("name", "records", "zeros"), [("claude-3.7-sonnet", 73, 2), ("qwen3-max", 30, 0)])

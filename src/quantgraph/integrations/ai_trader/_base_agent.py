@@ -94,12 +94,15 @@ class TraderFiles:
         """Return the log of a session."""
         return self.folder / "log" / date / "log.jsonl"
 
-    def take_over(self) -> None:
-        """Keep the positions of another program, which open the account; its logs stay as they are."""
-        if self.position_file.exists():
+    def begin(self, *, imports: bool) -> None:
+        """Keep the positions of another program, which open the account; else no file may be there."""
+        if imports:
             write_atomic(self.imported_file, self.position_file.read_bytes())
-        elif logs := sorted((self.folder / "log").glob("*/log.jsonl")):
-            raise _foreign(logs[0], "no run of this folder wrote it")
+            return
+        logs = sorted((self.folder / "log").glob("*/log.jsonl"))
+        for path in (self.position_file, *logs):
+            if path.exists():
+                raise _foreign(path, "no run of this folder wrote it")
 
     def render(self, book: Ledger, run_id: str) -> None:
         """Write what the ledger has of the run and the files do not."""
@@ -329,6 +332,11 @@ class BaseAgent:
         """Sessions that are in the ledger, ``YYYY-MM-DD``, ascending."""
         return [f"{day:%Y-%m-%d}" for day in self._done()]
 
+    @property
+    def _eve(self) -> str:
+        """The day before which nothing is traded here."""
+        return self._imported[-1].date if self._imported else self._init_date
+
     def get_trading_dates(self, init_date: str | None = None, end_date: str | None = None) -> list[str]:
         """Return the sessions of the data that are left to trade, ``YYYY-MM-DD``, ascending.
 
@@ -337,8 +345,7 @@ class BaseAgent:
         init_date, end_date
             Only sessions after the one and up to the other. Default: those of the agent.
         """
-        eve = self._imported[-1].date if self._imported else self._init_date
-        first = session_of(init_date or eve, name="init_date")
+        first = session_of(init_date or self._eve, name="init_date")
         last = session_of(end_date or self._end_date or self._last_session(), name="end_date")
         done = self._done()
         sessions = self._data.sessions()
@@ -457,8 +464,8 @@ class BaseAgent:
         """See that there is something to trade, and no file of another program in the folder."""
         if not self.get_trading_dates():
             raise BadWindow(
-                f"the data have no session after init_date={self._init_date} up to "
-                f"{self._end_date or 'their end'}; they end at {self._last_session()}",
+                f"the data have no session after {self._eve} up to {self._end_date or 'their end'}; they end "
+                f"at {self._last_session()}",
                 parameter="end_date",
             )
         if self._imported:
@@ -470,7 +477,7 @@ class BaseAgent:
                     file=str(self.files.position_file),
                     line=fault.line,
                 )
-        self.files.take_over()
+        self.files.begin(imports=bool(self._imported))
 
     def _positions_of_another(self) -> Sequence[PositionRecord]:
         """The records that open the account; none if no other program has traded in the folder."""
