@@ -59,7 +59,7 @@ def test_the_text_output_has_two_lines(command, us):
     status, out, err = command("verify", us[0], "--prices", us[1], "--market", "us")
     assert (status, err) == (0, "")
     assert out.splitlines() == [
-        "qwen3-max.position.jsonl: 30 records, 2025-10-01 to 2025-10-30, 22 sessions, mismatches: 0",
+        "qwen3-max.position.jsonl: 2025-10-01 to 2025-10-30, records: 30, sessions: 22, mismatches: 0",
         "final value 10,343.92, return +3.44%, max drawdown -5.67%",
     ]
 
@@ -67,7 +67,7 @@ def test_the_text_output_has_two_lines(command, us):
 def test_the_mainland_ledger_follows_by_the_mainland_rules(command, a_share):
     prices = a_share / "daily_prices_sse_50_20251009_20251119.csv"
     ledger = a_share / "positions/claude-3.7-sonnet.position.jsonl"
-    status, out, _ = command("verify", ledger, "--prices", prices, "--market", "cn", "--json")
+    status, out, _ = command("verify", ledger, "--source", prices, "--json")
     assert (status, json.loads(out)["final_value"]) == (0, 101_075.0)
 
 
@@ -87,7 +87,7 @@ def test_a_mismatch_exits_with_1_and_is_named(command, us, damaged):
     ]
     status, out, err = command("verify", damaged, "--prices", us[1], "--market", "us")
     assert (status, err) == (1, "")
-    assert out.startswith("[red]damaged.jsonl: 30 records")
+    assert out.startswith("[red]damaged.jsonl: 2025-10-01")
     assert "mismatches: 1" in out
     assert "amount 41 where the state says 40" in out
 
@@ -112,7 +112,7 @@ def test_a_single_record_is_not_a_check(command, us, tmp_path):
     alone.write_text(f"{first}\n{second[:50]}\n")
     status, out, _ = command("verify", alone, "--prices", us[1], "--market", "us")
     assert status == 1
-    assert out.startswith("alone.jsonl: 1 record, 2025-10-01 to 2025-10-01, 1 session, mismatches: 1\n")
+    assert out.startswith("alone.jsonl: 2025-10-01 to 2025-10-01, records: 1, sessions: 1, mismatches: 1\n")
 
 
 @pytest.mark.parametrize("which", ["missing ledger", "missing prices", "no ledger", "no prices", "folder"])
@@ -128,7 +128,7 @@ def test_what_cannot_be_read_exits_with_2_and_one_line(which, command, us, tmp_p
     }[which]
     status, out, err = command("verify", ledger, "--prices", prices, "--market", "us", "--json")
     assert (status, out) == (2, "")
-    assert err.startswith("bad_file: ")
+    assert err.startswith("bad_option: " if which == "missing prices" else "bad_file: ")
     assert err.count("\n") == 1
 
 
@@ -136,8 +136,7 @@ def test_what_cannot_be_read_exits_with_2_and_one_line(which, command, us, tmp_p
     ("arguments", "word"),
     [
         (("verify", "x.jsonl", "--prices", "x.csv", "--market", "crypto"), "crypto"),
-        (("verify", "x.jsonl", "--prices", "x.csv"), "--market"),
-        (("verify", "x.jsonl", "--market", "us"), "--prices"),
+        (("verify", "x.jsonl", "--market", "us"), "--source"),
         (("verify", "--prices", "x.csv", "--market", "us"), "FILE"),
         (("audit",), "audit"),
     ],

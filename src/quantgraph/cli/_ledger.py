@@ -14,6 +14,7 @@ import typer
 
 from quantgraph._util.files import stored_file
 from quantgraph._util.packages import wing
+from quantgraph._util.texts import SOURCES
 from quantgraph.cli._console import (
     FAILED,
     WRONG_USAGE,
@@ -220,7 +221,6 @@ LedgerPlace = Annotated[
     str | None,
     typer.Option("--ledger", help="A ledger file or database URL that has the run. Default: the run's own."),
 ]
-_MAX_MISMATCHES = 50
 _NOTES_WIDTH = 500
 _COLUMNS = {
     "quantity": ("shares", 0, 9),
@@ -372,7 +372,7 @@ def export(
         if form is ExportFormat.JSONL:
             to.write_text("".join(_json_line(row) for row in book.journal(run_id)), encoding="utf-8")
         elif form is ExportFormat.POSITIONS:
-            wing("ai_trader").write_positions(to, _position_records(book, run_id))
+            wing("ai_trader").export_positions(to, book, run_id)
         elif form is ExportFormat.NOTES:
             rows = (
                 {"session": f"{day:%Y-%m-%d}", "notes": notes} for day, notes in book.notes(run_id).items()
@@ -405,26 +405,25 @@ def _export_file(to: Path | None, run_id: str, form: ExportFormat) -> Path:
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="AI-Trader's position.jsonl.")],
-    prices: Annotated[Path, typer.Option(help="Daily bars, unadjusted: CSV, Parquet, JSON or a folder.")],
-    market: Annotated[Literal["cn", "us"], typer.Option(help="cn: lots of 100 and T+1. us: whole shares.")],
+    source: Annotated[str, typer.Option("--source", "--prices", help=f"{SOURCES}; bars are unadjusted.")],
+    market: Annotated[
+        Literal["cn", "us"] | None,
+        typer.Option(help="cn: lots of 100 and T+1. us: whole shares. Default: the market of the codes."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Replay a position.jsonl against prices.
 
     Exit status 0: every record follows from the one before. 1: some do not. 2: nothing could be checked.
     """
-    from quantgraph.data.files import FileSource
-    from quantgraph.settings import load_settings
-
     with usage_errors():
-        source = FileSource(prices, max_file_mb=load_settings().max_file_mb)
         found = wing("ai_trader").verify_positions(file, source, market)
         if found.records == 1 and not found.mismatches:
             raise BadFile(f"{file}: nothing could be checked, there is no record after the first")
     if as_json:
         echo_json(found.as_dict())
     else:
-        _print_verification(file, found)
+        echo("\n".join([f"{file.name}: {found.lines[0]}", *found.lines[1:]]))
     if found.mismatches:
         raise typer.Exit(FAILED)
 
@@ -505,46 +504,3 @@ def _cell(value: object, least: int, most: int) -> str:
 
 def _json_line(row: dict[str, Any]) -> str:
     return json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n"
-
-
-def _position_records(book: Ledger, run_id: str) -> list[Any]:
-    ai_trader, results = wing("ai_trader"), list(book.results(run_id))
-    if not results:
-        raise BadOption(f"run {run_id!r} has no session yet: there is nothing to export", parameter="run")
-    return list(
-        ai_trader.positions_of_results(
-            results,
-            opening_date=f"{results[0].session:%Y-%m-%d}",
-            cash=book.cash(run_id),
-            symbols=ai_trader.symbols_of_results(results),
-        )
-    )
-
-
-def _print_verification(file: Path, found: Any) -> None:
-    from rich.table import Table
-
-    console = SafeConsole()
-    value, gain, fall = (
-        "unknown" if number is None else shown.format(number)
-        for number, shown in (
-            (found.final_value, "{:,.2f}"),
-            (found.total_return, "{:+.2%}"),
-            (found.max_drawdown, "{:.2%}"),
-        )
-    )
-    console.print(
-        f"{file.name}: {plural(found.records, 'record')}, {found.first_date} to {found.last_date}, "
-        f"{plural(found.sessions, 'session')}, mismatches: {len(found.mismatches)}",
-        soft_wrap=True,
-    )
-    carried = f", {plural(found.carried, 'close')} carried" if found.carried else ""
-    console.print(f"final value {value}, return {gain}, max drawdown {fall}{carried}")
-    if not found.mismatches:
-        return
-    table = Table("line", "id", "date", "what does not follow")
-    for each in found.mismatches[:_MAX_MISMATCHES]:
-        table.add_row(str(each.line), "" if each.id is None else str(each.id), each.date, each.message)
-    console.print(table)
-    if len(found.mismatches) > _MAX_MISMATCHES:
-        console.print(f"and {len(found.mismatches) - _MAX_MISMATCHES} more; --json has all")

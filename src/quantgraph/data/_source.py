@@ -295,23 +295,6 @@ def columns_to_panel(
     return panel
 
 
-def shortest_decimals(
-    values: npt.NDArray[np.float64], places: Sequence[int] = (2, 3, 4), *, room: float = 2.0**-22
-) -> npt.NDArray[np.float64]:
-    """The shortest decimal within a relative ``room`` of each value, else the value; NaN stays.
-
-    The default is the error of a quotient of two float32 numbers.
-
-    >>> shortest_decimals(np.array([12.340000152587891, 1.23456789])).tolist()
-    [12.34, 1.23456789]
-    """
-    found = values.copy()
-    for decimals in reversed(places):
-        near = np.round(values, decimals)
-        found = np.where(np.abs(near - values) <= room * np.abs(values), near, found)
-    return found
-
-
 def check_window(start: pd.Timestamp, end: pd.Timestamp) -> None:
     """Raise ``BadWindow`` if the window is reversed."""
     if end < start:

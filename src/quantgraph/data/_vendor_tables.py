@@ -79,20 +79,6 @@ class TableClient(Protocol):
         """
 
 
-def daily_series(name: str, numbers: tuple[str, ...]) -> Endpoint:
-    """The table of a symbol's days, asked for by code; an answer without rows is not kept."""
-    return Endpoint(
-        name=name,
-        text=("code",),
-        dates=("date",),
-        numbers=numbers,
-        key="code",
-        order=("date", "code"),
-        access="series",
-        keeps_empty=False,
-    )
-
-
 def typed_rows(
     endpoint: Endpoint, frame: pd.DataFrame, date_format: str, fault: Callable[[str], QuantGraphError]
 ) -> pd.DataFrame:

@@ -412,9 +412,12 @@ def test_a_window_without_a_session_is_refused(prices):
             agent(prices, plays(), **options).run_for_dates()
 
 
-def test_other_dates_than_the_agents_are_refused(prices):
-    with pytest.raises(BadOption, match="end_date='2025-09-03'; the agent was made with None"):
-        agent(prices, plays()).run_for_dates("2025-08-28", "2025-09-03")
+def test_another_beginning_is_refused_and_another_end_is_the_agents_from_then_on(prices):
+    with pytest.raises(BadOption, match="init_date='2025-08-29'; the agent was made with '2025-08-28'"):
+        agent(prices, plays()).run_for_dates("2025-08-29", "2025-09-03")
+    told = agent(prices, plays(FINISH, FINISH))
+    assert told.run_for_dates(end_date="2025-09-02")["ended_because"] == "done"
+    assert told.traded_dates == DAYS[1:3]
 
 
 def test_no_key_enters_a_file(prices):

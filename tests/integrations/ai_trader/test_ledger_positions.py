@@ -12,12 +12,7 @@ import pytest
 from quantgraph.broker import Account, Fill, Order, SessionResult
 from quantgraph.broker.accounts import Delisting, Dividend, Payment, Split
 from quantgraph.errors import BadOption
-from quantgraph.integrations.ai_trader import (
-    positions_of_results,
-    symbols_of_results,
-    verify_positions,
-    write_positions,
-)
+from quantgraph.integrations.ai_trader import positions_of_results, verify_positions, write_positions
 from quantgraph.integrations.ai_trader._trades import read_positions, record_line
 
 DAYS = pd.bdate_range("2024-01-02", periods=5)
@@ -152,10 +147,6 @@ def test_fractions_of_shares_cannot_be_held():
     part = [session(0, fill(0, "buy", "AAA", Decimal("0.5"), 10.0))]
     with pytest.raises(BadOption, match=r"0\.5 AAA on 2024-01-02: .*fractions of shares"):
         list(positions_of_results(part, opening_date="2024-01-01", cash=Decimal(100), symbols=["AAA"]))
-
-
-def test_the_symbols_are_those_that_were_traded():
-    assert symbols_of_results(results()) == ["AAA", "BBB"]
 
 
 def test_a_fold_in_doubles_may_end_half_a_cent_a_trade_below_zero(tmp_path, prices):

@@ -12,7 +12,8 @@ from typing import Any, Final
 import pandas as pd
 
 from quantgraph.data._vendor_process import NoAnswer, VendorProcess
-from quantgraph.data._vendor_tables import Endpoint, daily_series, typed_rows
+from quantgraph.data._vendor_tables import Endpoint, typed_rows
+from quantgraph.data._vendor_values import daily_series
 from quantgraph.errors import (
     BadOption,
     NotConfigured,

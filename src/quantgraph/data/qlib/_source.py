@@ -14,9 +14,10 @@ import pandas as pd
 
 from quantgraph._util.texts import Language, Note
 from quantgraph.data._frame_source import complete_bars
-from quantgraph.data._source import LEVEL_FIELDS, Members, Panel, check_window, shortest_decimals
+from quantgraph.data._source import LEVEL_FIELDS, Members, Panel, check_window
 from quantgraph.data._table_columns import ColumnNames
 from quantgraph.data._table_units import TableUnits, units_of
+from quantgraph.data._vendor_values import shortest_decimals
 from quantgraph.data.qlib._folder import CALENDAR, QlibFolder
 from quantgraph.data.symbols._codes import is_index_code, standard_code, symbol_list
 from quantgraph.data.symbols._resolution import INDEX_NAMES

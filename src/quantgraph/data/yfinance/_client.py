@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from quantgraph.data._source import shortest_decimals
 from quantgraph.data._vendor_process import NoAnswer, VendorProcess
-from quantgraph.data._vendor_tables import Endpoint, daily_series
+from quantgraph.data._vendor_tables import Endpoint
+from quantgraph.data._vendor_values import daily_series, shortest_decimals
 from quantgraph.errors import NotConfigured, QuantGraphError, RateLimited, SourceUnavailable, UnknownSymbol
 
 ADDRESS_VARIABLE = "YFINANCE_URL"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from quantgraph.integrations.ai_trader._config import TraderConfig, TraderModel, read_trader_config
     from quantgraph.integrations.ai_trader._replay import (
         Verification,
+        export_positions,
         positions_of_results,
-        symbols_of_results,
         verify_positions,
     )
     from quantgraph.integrations.ai_trader._trades import import_positions, write_positions
@@ -27,10 +27,10 @@ __all__ = [
     "TraderConfig",
     "TraderModel",
     "Verification",
+    "export_positions",
     "import_positions",
     "positions_of_results",
     "read_trader_config",
-    "symbols_of_results",
     "verify_positions",
     "write_positions",
 ]

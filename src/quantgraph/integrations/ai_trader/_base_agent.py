@@ -353,12 +353,14 @@ class BaseAgent:
         return [f"{day:%Y-%m-%d}" for day in left if not done or day > done[-1]]
 
     def run_for_dates(self, init_date: str | None = None, end_date: str | None = None) -> RunResult:
-        """Trade all sessions that are left, and return the run's result.
+        """Trade the sessions that :meth:`get_trading_dates` lists, and return the run's result.
 
         Parameters
         ----------
-        init_date, end_date
-            If given, those that the agent was made with.
+        init_date
+            If given, that of the agent.
+        end_date
+            Another last day, from now on the agent's.
 
         Returns
         -------
@@ -368,14 +370,19 @@ class BaseAgent:
         Raises
         ------
         BadOption
-            If the dates are others than the agent's.
+            If ``init_date`` is another than the agent's, or the end is before the last session traded.
         BadWindow
             If the data have no session between them.
         BadFile
             If a file of another program is where the agent's would be.
         """
-        self._same_dates(init_date, end_date)
+        if init_date not in (None, self._init_date):
+            raise BadOption(
+                f"init_date={init_date!r:.40}; the agent was made with {self._init_date!r}",
+                parameter="init_date",
+            )
         with self._lock:
+            self._end_date = end_date or self._end_date
             return self._go_on(until=None)
 
     async def run_trading_session(self, today_date: str) -> dict[str, Any]:
@@ -547,14 +554,6 @@ class BaseAgent:
                 "they were, or choose another signature or log_path",
                 run_dir=str(folder),
             )
-
-    def _same_dates(self, init_date: str | None, end_date: str | None) -> None:
-        for name, given, own in (
-            ("init_date", init_date, self._init_date),
-            ("end_date", end_date, self._end_date),
-        ):
-            if given is not None and given != own:
-                raise BadOption(f"{name}={given!r:.40}; the agent was made with {own!r}", parameter=name)
 
     def _last_session(self) -> str:
         return f"{self._data.sessions()[-1]:%Y-%m-%d}"

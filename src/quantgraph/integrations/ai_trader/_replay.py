@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ import pandas as pd
 
 from quantgraph.broker import Fill, SessionResult
 from quantgraph.broker.accounts import Delisting, Dividend, Event, Payment, Quantity, Split, shares_after
+from quantgraph.broker.ledger import Ledger
 from quantgraph.broker.session import fits_lots
 from quantgraph.data import MarketDataSource, open_source
 from quantgraph.errors import BadFile, BadOption, BadWindow, UnknownSymbol
@@ -34,6 +36,7 @@ from quantgraph.integrations.ai_trader._trades import (
     opening_record,
     overdrawn,
     scan_positions,
+    write_positions,
 )
 from quantgraph.market import Rulebook
 from quantgraph.market.money import to_decimal
@@ -89,9 +92,23 @@ def records_of_session(
     return day_records(before, day, fills, events, with_price=with_price)
 
 
-def symbols_of_results(results: Iterable[SessionResult]) -> list[str]:
-    """Return all symbols that were traded, ascending."""
-    return sorted({fill.order.symbol for result in results for fill in result.fills})
+def export_positions(path: str | Path, ledger: Ledger, run_id: str) -> None:
+    """Write a run of a ledger as a ``position.jsonl`` of the symbols that it traded.
+
+    Raises
+    ------
+    BadOption
+        If the run has no session, or has fractions of shares.
+    BadFile
+        If the file cannot be written.
+    """
+    results = list(ledger.results(run_id))
+    if not results:
+        raise BadOption(f"run {run_id!r} has no session yet: there is nothing to export", parameter="run")
+    traded = sorted({fill.order.symbol for result in results for fill in result.fills})
+    first = f"{results[0].session:%Y-%m-%d}"
+    cash = ledger.cash(run_id)
+    write_positions(path, positions_of_results(results, opening_date=first, cash=cash, symbols=traded))
 
 
 def _fill(day: str, fill: Fill) -> PositionFill:
@@ -135,6 +152,8 @@ _TERMS: dict[LedgerMarket, tuple[Lots, int]] = {
     "us": (Lots(first=1, step=1), 0),
 }
 """Lots and T+n that AI-Trader knows; also those of a symbol that the rulebook does not know."""
+_MAINLAND = re.compile(r"\d{6}\.(SH|SZ|BJ)")  # 600519.SH
+_MOST_LINES = 50
 _CORPORATE = frozenset({"dividend", "split", "delisting"})
 _SHOWN = 3
 
@@ -450,13 +469,34 @@ class Verification:
     total_return: float | None
     max_drawdown: float | None
 
+    @property
+    def lines(self) -> list[str]:
+        """What a person reads: the records, the value, and the first fifty mismatches."""
+        value, gain, fall = (
+            "unknown" if number is None else shown.format(number)
+            for number, shown in (
+                (self.final_value, "{:,.2f}"),
+                (self.total_return, "{:+.2%}"),
+                (self.max_drawdown, "{:.2%}"),
+            )
+        )
+        wrong, carried = len(self.mismatches), f", closes carried: {self.carried}" if self.carried else ""
+        more = f"and {wrong - _MOST_LINES} more; --json has all"
+        return [
+            f"{self.first_date} to {self.last_date}, records: {self.records}, sessions: {self.sessions}, "
+            f"mismatches: {wrong}",
+            f"final value {value}, return {gain}, max drawdown {fall}{carried}",
+            *(f"line {each.line}, {each.date}: {each.message}" for each in self.mismatches[:_MOST_LINES]),
+            *([more] if wrong > _MOST_LINES else []),
+        ]
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON; the total return is ``return``."""
         return {"return" if name == "total_return" else name: value for name, value in asdict(self).items()}
 
 
 def verify_positions(
-    file: str | Path, prices: str | Path | MarketDataSource, market: LedgerMarket
+    file: str | Path, prices: str | Path | MarketDataSource, market: LedgerMarket | None = None
 ) -> Verification:
     """Replay a ledger against prices.
 
@@ -467,7 +507,7 @@ def verify_positions(
     prices
         Daily bars for :func:`~quantgraph.data.open_source`: unadjusted, with every session of the ledger.
     market
-        ``cn`` or ``us``: the rules that trades must keep.
+        ``cn`` or ``us``: the rules that trades must keep. Default: the market of the ledger's codes.
 
     Raises
     ------
@@ -476,13 +516,15 @@ def verify_positions(
     BadOption
         If ``market`` is another one, or ``prices`` is not a source.
     """
-    if market not in get_args(LedgerMarket):
+    if market not in (None, *get_args(LedgerMarket)):
         raise BadOption(f"market={market!r}; valid: {', '.join(get_args(LedgerMarket))}", parameter="market")
     scanned = scan_positions(file)
     source = open_source(prices)
     sessions = source.sessions()
     bars = source.bars(source.symbols(), sessions[0], sessions[-1])
     records = [record for _, record in scanned if isinstance(record, PositionRecord)]
+    if market is None:
+        market = "cn" if any(_MAINLAND.fullmatch(symbol) for symbol in records[0].positions) else "us"
     recorded, carried = _values(records, bars["close"])
     values = pd.Series(recorded, dtype="float64")
     measurable = not any(records[0].positions.values()) and bool((values > 0).all())
