@@ -1,7 +1,7 @@
 """Resume a run to a later end, and die at a step of that: ``growing_child.py RUN END STEP``.
 
 The steps are those after which something is on the disk: the mark in the record, ``result.json``, ``run.json``, and
-then each transaction of the ledger. A step beyond them lets the run end.
+then each transaction of the ledger. A step beyond them lets the run end. END ``-`` is none.
 """
 
 from __future__ import annotations
@@ -9,33 +9,42 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.recording import Recording
-from quantgraph.runs import _start, resume_run
+from quantgraph.runs import _resume, resume_run
 from quantgraph.runs.folder._folder import Manifest
 
-run, end, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
-seen = [0]
+STEPS: tuple[tuple[Any, str], ...] = (
+    (Recording, "mark_restart"),
+    (_resume, "write_result"),
+    (Manifest, "write"),
+    (Ledger, "extend"),
+    (Ledger, "commit_days"),
+    (Ledger, "commit_block"),
+)
 
 
-def counted(function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **options: Any) -> Any:
-        done = function(*args, **options)
-        seen[0] += 1
-        if seen[0] == last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return done
+def die_at(step: int) -> None:
+    """Kill this process once so many steps are done."""
+    seen = [0]
 
-    return call
+    def counted(function: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
+            done = function(*args, **options)
+            seen[0] += 1
+            if seen[0] == step:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return done
+
+        return call
+
+    for owner, name in STEPS:
+        setattr(owner, name, counted(getattr(owner, name)))
 
 
-Recording.mark_restart = counted(Recording.mark_restart)  # type: ignore[method-assign]
-_start.write_result = counted(_start.write_result)  # type: ignore[assignment]
-Manifest.write = counted(Manifest.write)  # type: ignore[method-assign]
-Ledger.commit_days = counted(Ledger.commit_days)  # type: ignore[method-assign]
-Ledger.commit_block = counted(Ledger.commit_block)  # type: ignore[method-assign]
-Ledger.extend = counted(Ledger.extend)  # type: ignore[method-assign]
-print(resume_run(run, end="" if end == "-" else end)["ended_because"])
+if __name__ == "__main__":
+    run, end, last = sys.argv[1:]
+    die_at(int(last))
+    print(resume_run(run, end="" if end == "-" else end)["ended_because"])

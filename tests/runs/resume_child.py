@@ -40,7 +40,7 @@ from quantgraph.recording import Recorder
 from quantgraph.runs import _identity as identity
 from quantgraph.runs import _start as start
 from quantgraph.runs import resume_run, run_strategy
-from quantgraph.runs._start import last_thread
+from quantgraph.runs._resume import last_thread
 from quantgraph.runtime import Resources
 
 RUN = "r"

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from quantgraph.runs._page import verify_page, write_page
     from quantgraph.runs._replay import ReplayResult, replay
     from quantgraph.runs._result import RunResult, compare, list_runs, open_run, write_index
+    from quantgraph.runs._resume import resume_run
     from quantgraph.runs._run_rule import run_rule
     from quantgraph.runs._specification import RunSpec
-    from quantgraph.runs._start import prepare_run, resume_run, run_signal, run_strategy, start_run
+    from quantgraph.runs._start import prepare_run, run_signal, run_strategy, start_run
 
 __all__ = [
     "PAGE_FILE",

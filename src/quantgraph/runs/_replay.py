@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -22,9 +22,9 @@ from langchain_core.runnables import Runnable
 from quantgraph._util.canonical_json import content_hash
 from quantgraph._util.files import find_run_folder
 from quantgraph.agents import as_decider
-from quantgraph.broker import Decider, ModelDecider
+from quantgraph.broker import Decider, ModelDecider, SessionResult
 from quantgraph.broker.ledger import IMPORTED, Ledger, Opening
-from quantgraph.errors import BadFile, QuantGraphError, RunDiverged, StorageUnavailable
+from quantgraph.errors import BadFile, LedgerConflict, QuantGraphError, RunDiverged, StorageUnavailable
 from quantgraph.recording import Entry, Recorder, Recording, no_network
 from quantgraph.runs._execute import check_resources, execute_run, opened_run, thread_state
 from quantgraph.runs._identity import (
@@ -207,9 +207,10 @@ def _stand_ins(manifest: Manifest, entries: Sequence[Entry], settings: Settings)
 
 def _opening(place: str | Path, run_id: str) -> Opening | None:
     """What enters the sessions that the run began with and another program traded; None without any."""
-    with Ledger(place, read_only=True) as ledger:
-        history = ledger.history(run_id) if ledger.has_run(run_id) else ()
-        imported = [*takewhile(lambda session: session.decider == IMPORTED, history)]
+    imported = list[SessionResult]()
+    with Ledger(place, read_only=True) as ledger, suppress(LedgerConflict, LookupError, ValueError):
+        if ledger.has_run(run_id):  # one that was changed is compared, and named, later
+            imported += takewhile(lambda session: session.decider == IMPORTED, ledger.results(run_id))
     return (lambda book, name, _market: book.commit_days(name, imported)) if imported else None
 
 
