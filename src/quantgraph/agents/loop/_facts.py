@@ -129,7 +129,12 @@ class OpenFacts:
 
 
 def facts_at_open(
-    context: DayContext, symbols: Iterable[str] | None = None, *, news: int = 0, news_days: int = _NEWS_DAYS
+    context: DayContext,
+    symbols: Iterable[str] | None = None,
+    *,
+    tools: ToolContext | None = None,
+    news: int = 0,
+    news_days: int = _NEWS_DAYS,
 ) -> OpenFacts:
     """Return the facts of a session's open.
 
@@ -139,10 +144,13 @@ def facts_at_open(
         Of a decision, or of the tools that serve one, which know no run.
     symbols
         Default: all that can be traded.
+    tools
+        Where bars that are read stay, for the tools of the decision.
     news, news_days
         Headlines of a symbol at most, and of how many days; see :func:`headlines`.
     """
-    tools = context if isinstance(context, ToolContext) else ToolContext(context.view, context.account)
+    own = context if isinstance(context, ToolContext) else None
+    tools = tools or own or ToolContext(context.view, context.account)
     view, account = context.view, context.account
     listed = tuple(tools.symbols if symbols is None else symbols)
     marks, names = mark(account, view, at="open"), view.names()
