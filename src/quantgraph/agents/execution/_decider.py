@@ -9,7 +9,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
-from quantgraph._util.texts import Language, Note, say, short_line
+from quantgraph._util.texts import Language, Note, short_line
 from quantgraph.agents.execution._actions import Action, TradeDecision
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._orders import Orders

@@ -462,6 +462,15 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
     return done[0]
 
 
+def execute_action(action: Action, context: ReactContext) -> Any:
+    """Carry an action out and return its result; the execution's own state stays as it is.
+
+    A tool answers, beside a calculation stand TA-Lib's values, and what is wrong with a call is its ``error``;
+    a decision sends no order.
+    """
+    return context.loop.act({**context.state, "action": action.model_dump()})["result"]
+
+
 def _shown_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> tuple[str, int]:
     """Timeframe and number of a symbol's bars that the model was shown last."""
     spellings = (symbol, symbol.partition(".")[0])
