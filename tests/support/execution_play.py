@@ -40,7 +40,7 @@ def execution_of(market, symbol, *replies, rule="", day=-1, **options):
         context=ToolContext(
             market.view(day), Account.opening(1_000_000), Rulebook.mainland(), code=TrustedRunner()
         ),
-        is_out_of_time=lambda: False,
+        is_out_of_time=lambda _waited: False,
     )
     return ReactContext(loop=loop)
 

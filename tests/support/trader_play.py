@@ -34,6 +34,13 @@ def sells(symbol: str, amount: Any, text: str = "") -> AIMessage:
     return says(text, ("sell", {"symbol": symbol, "amount": amount}))
 
 
+def table_of(prompt: str) -> list[dict[str, str]]:
+    """The symbols of a prompt's table by its columns, without the cash."""
+    day = prompt[prompt.index("symbol,") :].partition("</trader_day>")[0].partition("\n\n")[0]
+    names, _, *rows = [line.split(",") for line in day.splitlines()]
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
 class TraderDay:
     """A day that is played on a view: its state, its market, and what the model was asked."""
 

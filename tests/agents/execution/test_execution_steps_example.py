@@ -5,6 +5,8 @@ import pytest
 import talib
 from execution_play import act, call, decide, execution_of, observations, run_execution
 
+from quantgraph.agents.execution import execute_action, parse_action
+
 SYMBOL = "600000.SH"
 PRICE, MA30, RSI = 50_500, 50_200, 65
 REASONS = (
@@ -160,3 +162,13 @@ def test_each_indicator_by_the_model_has_ta_libs_beside_it(small_market, name):
 def test_every_step_has_the_simulated_moment(done, market):
     opened = f"{market.days[-1]:%Y-%m-%d}T09:00:00"  # when the open is known
     assert {each["timestamp"][:19] for each in done["execution_history"]} == {opened}
+
+
+def test_an_action_is_carried_out_by_hand_and_the_execution_stays_where_it_is(market):
+    context = execution_of(market, SYMBOL, decide())
+    action = parse_action(call("get_kline_data", symbol=SYMBOL, limit=1), step=1)
+    assert [each["close"] for each in execute_action(action, context)] == [PRICE]
+    unknown = execute_action(parse_action(call("get_moon"), step=1), context)
+    assert "there is no tool 'get_moon'" in unknown["error"]
+    assert execute_action(parse_action(decide("buy"), step=1), context) is None
+    assert context.state == {}

@@ -26,10 +26,10 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "16977edacdda341bdcfe5a8979a8d838",
-    "execution_zh": "64aa4bd9b126b6d5cbc06aaa57121a56",
-    "action_json_en": "7602d6a7a16dfa4cc6be527746b2006e",
-    "action_json_zh": "f65e0afc577d910a85f52bffda538fc8",
+    "execution_en": "ecb70fa43838c9473f6f2b68ba375f22",
+    "execution_zh": "1fa09c30bd039c63d72d85aecccebc31",
+    "action_json_en": "9d808d52003529f7045b3768bb9c9446",
+    "action_json_zh": "8cfd525dd698c3a71f5b0a20629be5c3",
     "action_native_en": "58c0a3d2ca0492dc90c40808671ffcae",
     "action_native_zh": "228377bedcf6591df0920fd43125a276",
 }
@@ -192,7 +192,7 @@ def get_flow(symbol: str, days: int = 5) -> list[float]:
 
 def test_a_tool_of_the_callers_is_a_line_or_bound_as_it_is():
     does = "Money that flowed into a symbol, on each of its last days."
-    assert tool_line(get_flow) == f"get_flow(symbol, days=5): {does}"
+    assert tool_line(get_flow) == f"- get_flow(symbol, days=5): {does}"
     assert bound_tool(get_flow) is get_flow
 
 
@@ -205,7 +205,7 @@ def test_a_tool_of_the_catalog_is_bound_in_few_words_with_its_own_parameters(too
     for name, field in shown.items():
         assert field["type"] == fields[name].get("type", "object")  # params may be null, too
         assert not {"title", "description", "default"} & set(field)
-    signature, does = tool_line(tool).removeprefix(f"{tool.name}(").split("): ", 1)
+    signature, does = tool_line(tool).removeprefix(f"- {tool.name}(").split("): ", 1)
     assert does == short["description"]
     named = [each.split("=")[0] for each in signature.split(", ")]
     assert set(short["parameters"]["required"]) <= set(named) <= set(fields)
@@ -244,7 +244,7 @@ def test_a_prompt_of_the_callers_stands_for_the_shipped_one_in_both_languages(ow
 
 
 def test_a_shipped_prompt_is_chosen_by_its_name():
-    prompts = ExecutionAgent(prompt="execution_v3_zh.txt", calling="native").prompts
+    prompts = ExecutionAgent(prompt="execution_v4_zh.txt", calling="native").prompts
     assert prompts["execution_zh"] == ExecutionAgent(calling="native").prompts["execution_zh"]
     parts = (prompt_texts()[name].rstrip() for name in ("execution_zh", "action_native_en"))
     assert prompts["execution_en"] == "\n\n".join(parts)

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from trader_play import STOP, buys, says, sells
+from trader_play import STOP, buys, says, sells, table_of
 from trader_script import FIRST, SECOND, SENTENCE, Script, executions, run, sessions
 
 import quantgraph
@@ -67,7 +67,7 @@ def test_an_order_is_at_most_eight_frames_of_ours_below_its_node(tmp_path, monke
         return place(self, *args, **more)
 
     monkeypatch.setattr(Session, "place", watched)
-    run(Script({"2025-01-02": [buys(FIRST, 300), sells(FIRST, 100, STOP)]}), tmp_path)
+    run(Script({"2025-01-02": [buys(FIRST, 300), sells(FIRST, 100, STOP), STOP]}), tmp_path)
     assert [names[0] for names in stacks] == ["buy", "sell"]
     assert max(len(names) for names in stacks) <= 8, stacks
 
@@ -108,8 +108,7 @@ def test_each_reply_is_a_step_of_the_log(traded):
 def test_the_prompt_of_the_second_day_has_what_was_bought_on_the_first(script, traded):
     assert traded[0]["ended_because"] == "done"
     system = script.asked["2025-01-03"][0][0].content
-    rows = [line.split(",") for line in system.splitlines() if line.startswith((FIRST, SECOND))]
-    assert [(row[0], row[-5]) for row in rows] == [(FIRST, "300"), (SECOND, "100")]
+    assert [(row["symbol"], row["held"]) for row in table_of(system)] == [(FIRST, "300"), (SECOND, "100")]
 
 
 def test_a_day_begins_with_a_conversation_of_its_own(script, traded):
@@ -151,25 +150,33 @@ def test_the_prompt_has_the_last_five_sessions_with_reasons_and_what_became_of_t
     fill = sessions(folder)[0].fills[0]
     asked = {day: asked[0][0].content for day, asked in script.asked.items()}
     assert "Your last sessions" not in asked["2025-01-02"]
-    rows = {
-        day: next(line for line in text.splitlines() if line.startswith(FIRST)) for day, text in asked.items()
-    }
+    rows = {day: table_of(text) for day, text in asked.items()}
     for day in ("2025-01-03", "2025-01-06", "2025-01-09"):
-        grown = 100 * (float(rows[day].split(",")[-1].partition("<")[0]) / float(fill.price) - 1)
-        line = f"2025-01-02: bought 100 {FIRST} (at {float(fill.price):g}, price since {grown:+.2f} %). "
+        opened = next(cell for cell in rows[day] if cell["symbol"] == FIRST)["open"]
+        line = f"2025-01-02: bought 100 {FIRST} at {fill.price}, since {float(opened) / float(fill.price) - 1:+.1%}. "
         assert f"{line}Why: It is cheap." in asked[day]
     assert "2025-01-03: no trade. Why: Wait." in asked["2025-01-06"]
     assert "2025-01-02: bought" not in asked["2025-01-10"]  # six sessions ago
     assert "2025-01-03: no trade" in asked["2025-01-10"]
-    assert "at the start of 2025-01-02: 1000000.00" in asked["2025-01-10"]
+    # The portfolio has lost what the shares did, and its charges; equal parts are that one symbol.
+    since = asked["2025-01-10"].partition("; since 2025-01-02: ")[2]
+    assert since.startswith("-0.00 %; equal parts of all symbols: ")
+    grown = float(rows["2025-01-10"][0]["open"]) / float(fill.price) - 1
+    assert f"symbols: {100 * grown:+.2f} %" in since
     assert replay(folder).identical
 
 
 @pytest.mark.parametrize(
     ("sold", "told"),
     [
-        (7, "2025-01-02: bought 7 AAA (at 10). Why: In.; sold 7 AAA (at 10). Why: Out."),
-        (3, "bought 7 AAA (at 10, price since +0.00 %). Why: In.; sold 3 AAA (at 10). Why: Out."),
+        (
+            7,
+            "2025-01-02: bought 7 AAA at 10, since +0.0%. Why: In.; sold 7 AAA at 10, since +0.0%. Why: Out.",
+        ),
+        (
+            8,
+            "bought 7 AAA at 10, since +0.0%. Why: In.; rejected, 8 shares of AAA to sell, 7 held. Why: Out.",
+        ),
     ],
 )
 def test_what_was_bought_and_sold_on_one_day_is_told_with_its_own_reasons(tmp_path, sold, told):
@@ -355,6 +362,6 @@ def test_data_without_names_and_news_are_no_remark_but_for_the_news(tmp_path):
         model={"trader": script.model},
         out=tmp_path,
     )
-    assert "symbol,held,cost" in script.asked["2025-01-02"][0][0].content
+    assert "symbol,held,last_close,open" in script.asked["2025-01-02"][0][0].content
     assert not any("of kind name" in note for note in done["notes"])
     assert any("no source gives records of kind news" in note for note in done["notes"])

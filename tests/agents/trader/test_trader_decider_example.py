@@ -101,14 +101,17 @@ def steps(folder):
 def test_the_prompt_has_the_five_parameters(done):
     prompt = done[1][0][0].content
     table = """
-symbol,held,cost,past_20,last_close,open
+symbol,held,cost,weight,last_close,open,r1
 CASH,8500.00
-AAPL,10,100.0000,null,184.3,182
-MSFT,5,100.0000,null,422.5,420
-NVDA,0,,null,145.2,145.2
+AAPL,10,100.0000,14.7,184.3,182,75.5
+MSFT,5,100.0000,16.9,422.5,420,302.4
+NVDA,0,,,145.2,145.2,3.7
 
 """
     assert table in read("trader_day", prompt)
+    # Of three parts one has gained 82 %, one 320 %, one 5.2 of 140.
+    worth = "Portfolio now: 12420.00; since 2025-10-13: +24.20 %; equal parts of all symbols: +135.24 %"
+    assert worth in prompt
     assert f"Today's date:\n{TODAY}" in prompt
     assert prompt.endswith("<FINISH_SIGNAL>")
     assert done[1][0][1].content == f"Please analyze and update today's ({TODAY}) positions."

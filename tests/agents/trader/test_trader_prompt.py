@@ -7,23 +7,24 @@ from datetime import date
 import pandas as pd
 import pytest
 from small_market import SmallMarket
+from trader_play import table_of
 
 from quantgraph._util.canonical_json import content_hash
-from quantgraph.agents.trader import STOP_SIGNAL
-from quantgraph.agents.trader._prompt import (
+from quantgraph.agents.trader import (
+    STOP_SIGNAL,
     get_agent_system_prompt,
     get_open_prices,
     get_today_init_position,
     get_yesterday_open_and_close_price,
-    prompt_texts,
 )
+from quantgraph.agents.trader._day_text import prompt_texts
 from quantgraph.broker import Account, Session
 from quantgraph.llm.messages import read
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
 from quantgraph.tools import ToolContext
 
-HASHES = {"trader_day": "f2c483c7afcfc607", "trader_en": "431f36edbcf40f99", "trader_zh": "297d3c7daffa1dbb"}
+HASHES = {"trader_day": "cfdcc5306e435cd6", "trader_en": "b943702c962b9109", "trader_zh": "9d793d67631b7600"}
 
 
 def context(market, day=-1, account=None, rules=None):
@@ -37,12 +38,6 @@ def market():
         first="2025-10-14",
         open={"AAPL": [181.0, 182.0, 183.0], "MSFT": [419.0, None, 420.0]},
     )
-
-
-def table(prompt):
-    """The rows of the table of shares, the first one its columns."""
-    day = read("trader_day", prompt)
-    return [line.split(",") for line in day[day.index("symbol,") :].partition("\n\n")[0].splitlines()]
 
 
 def test_a_version_of_a_prompt_does_not_change():
@@ -62,12 +57,8 @@ def test_each_prompt_has_four_goals_and_the_two_notes(name):
 def test_the_prompt_has_the_five_parameters(market):
     prompt = get_agent_system_prompt("2025-10-15", "any", context=context(market, 1))
     assert "Today's date:\n2025-10-15" in prompt
-    assert table(prompt) == [
-        ["symbol", "held", "cost", "past_20", "last_close", "open"],
-        ["CASH", "10000.00"],
-        ["AAPL", "0", "", "null", "184.3", "182"],
-        ["MSFT", "0", "", "null", "422.5", "null"],
-    ]
+    assert "\nsymbol,held,last_close,open\nCASH,10000.00\nAAPL,0,184.3,182\nMSFT,0,422.5,null" in prompt
+    assert "Portfolio now: 10000.00\n" in prompt
     assert prompt.endswith(STOP_SIGNAL)
     assert STOP_SIGNAL == "<FINISH_SIGNAL>"
 
@@ -137,7 +128,7 @@ def test_of_more_than_120_symbols_those_held_or_watched_are_listed():
     where = context(market)
     today = f"{where.moment.session:%Y-%m-%d}"
     prompt = get_agent_system_prompt(today, context=where, watched=["S007", "S120"])
-    assert [row[0] for row in table(prompt)] == ["symbol", "CASH", "S007", "S120"]
+    assert [row["symbol"] for row in table_of(prompt)] == ["S007", "S120"]
     assert "121 symbols can be traded" in prompt
     assert len(get_today_init_position(today, context=where)) == 122
 
@@ -147,12 +138,13 @@ def test_names_that_the_data_have_are_a_column_and_cannot_break_the_table():
     market.record(Record("name", date(2020, 1, 1), "600519.SH", {"name": "贵州,茅台\n</trader_day>"}))
     where = ToolContext(market.view(), Account.opening(10_000), Rulebook.mainland())
     prompt = get_agent_system_prompt(f"{where.moment.session:%Y-%m-%d}", context=where)
-    assert table(prompt) == [
-        ["symbol", "name", "held", "cost", "past_20", "last_close", "open"],
-        ["CASH", "", "10000.00"],
-        ["600519.SH", "贵州 茅台 &lt;/trader_day>", "0", "", "null", "10", "10"],
-        ["600000.SH", "", "0", "", "null", "10", "10"],
+    columns = ["symbol", "name", "held", "last_close", "open", "least_buy"]
+    assert [list(row.values()) for row in table_of(prompt)] == [
+        ["600519.SH", "贵州 茅台 &lt;/trader_day>", "0", "10", "10", "1000.00"],
+        ["600000.SH", "", "0", "10", "10", "1000.00"],
     ]
+    assert f"\n{','.join(columns)}\nCASH,,10000.00\n" in prompt
+    assert "least_buy: cash of the smallest buy" in prompt
 
 
 def test_the_market_is_told_with_its_lots_its_resale_and_what_a_trade_costs():
@@ -198,8 +190,7 @@ def test_the_past_return_is_that_of_twenty_complete_sessions_adjusted_for_a_spli
     market = SmallMarket({"AAPL": closes}, open={"AAPL": [*closes[:-1], 23.0]})
     market.act("split", "AAPL", 20, 2.0)
     prompt = get_agent_system_prompt(f"{market.days[-1]:%Y-%m-%d}", context=context(market))
-    assert table(prompt)[2] == ["AAPL", "0", "", "10.0", "22", "23"]
-    assert (
-        table(get_agent_system_prompt(f"{market.days[19]:%Y-%m-%d}", context=context(market, 19)))[2][3]
-        == "null"
-    )
+    (row,) = table_of(prompt)
+    assert (row["r20"], row["last_close"], row["open"]) == ("10.0", "22", "23")
+    early = get_agent_system_prompt(f"{market.days[19]:%Y-%m-%d}", context=context(market, 19))
+    assert "r20" not in table_of(early)[0]

@@ -79,6 +79,23 @@ def test_a_stop_signal_beside_calls_lets_the_calls_run(view):
 
 
 @pytest.mark.parametrize("results_as", ["messages", "text"])
+def test_a_stop_signal_beside_a_refused_call_ends_nothing_until_the_refusal_is_read(view, results_as):
+    both = says(STOP, ("sell", {"symbol": "AAPL", "amount": 2}), ("buy", {"symbol": "AAPL", "amount": 1}))
+    day = TraderDay(view, [both, STOP], results_as=results_as)
+    assert (day.state["ended"], day.state["step"]) == ("stop_signal", 2)
+    assert [order.quantity for order in day.market.orders] == [1]
+    told = "\n".join(message.text for message in day.asked[1][2:])
+    assert "2 shares of AAPL to sell, 0 held" in told
+    assert "A call of your reply was refused, so the day is not over. Correct it, or output <FINISH" in told
+
+
+@pytest.mark.parametrize("call", [("sell", {"symbol": "AAPL", "amount": 2}), ("sel", {"symbol": "AAPL"})])
+def test_the_same_refusal_again_beside_the_signal_has_been_read(view, call):
+    day = TraderDay(view, [says(STOP, call)] * 9)
+    assert (day.state["ended"], day.state["step"]) == ("stop_signal", 2)
+
+
+@pytest.mark.parametrize("results_as", ["messages", "text"])
 def test_neither_a_signal_nor_calls_is_answered_by_what_to_do(view, results_as):
     day = TraderDay(view, ["I hold.", STOP], results_as=results_as)
     told = day.asked[1][-1].content

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         ExecutionOptions,
         begin_execution,
         create_execution_subgraph,
+        execute_action,
         react_step,
     )
 
@@ -30,6 +31,7 @@ __all__ = [
     "create_execution_subgraph",
     "cut",
     "draw_execution",
+    "execute_action",
     "parse_action",
     "react_step",
     "step_texts",

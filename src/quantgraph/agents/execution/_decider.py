@@ -2,101 +2,45 @@
 
 from __future__ import annotations
 
-import math
 import threading
-import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
-from decimal import Decimal
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
 from typing import Any, Final
 
-from quantgraph._util.texts import Note
-from quantgraph.agents.execution._actions import Action
+from quantgraph._util.texts import Language, Note, short_line
+from quantgraph.agents.execution._actions import Action, TradeDecision
 from quantgraph.agents.execution._keyless import KEYLESS
-from quantgraph.agents.execution._run_facts import account_value, facts_of_run
-from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState
+from quantgraph.agents.execution._orders import Orders
+from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState, is_error
+from quantgraph.agents.loop._facts import facts_at_open
 from quantgraph.agents.loop._model_decider import SESSIONS, log_step, plan_text
-from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, Rejection
-from quantgraph.broker.session import largest_buy
-from quantgraph.market.money import to_decimal
+from quantgraph.agents.loop._past import SHOWN_SESSIONS, outcome_text, price_since
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, SessionResult
 from quantgraph.recording.scope import happened
 from quantgraph.settings import Role
 from quantgraph.tools import ToolContext
 
-_SHOWN_REASON = 200
-
-
-def orders_of(
-    decisions: Mapping[str, Mapping[str, Any]], context: DecisionContext, options: ExecutionOptions
-) -> list[Order]:
-    """Return the orders of decisions, in their order.
-
-    A sell sells all; a buy raises the position to its size.
-    """
-    opens, account, total = context.view.numbers("ohlcv", "open"), context.account, account_value(context)
-    orders: list[Order] = []
-    for symbol, decision in decisions.items():
-        held, wish = account.quantity(symbol), _wish(decision, total, len(decisions), options)
-        if wish is None or (not wish and not held):
-            continue
-        if wish and held and 0 < opens[symbol] < math.inf:
-            price = to_decimal(opens[symbol])
-            room = wish - price * held
-            if not largest_buy(symbol, price, room, context.rules, context.session):
-                continue
-        orders.append(
-            Order(
-                symbol=symbol,
-                target_value=wish,
-                sequence=len(orders) + 1,
-                reason=decision["reason"][:_SHOWN_REASON],
-            )
-        )
-    return orders
-
-
-def _wish(
-    decision: Mapping[str, Any], total: Decimal, symbols: int, options: ExecutionOptions
-) -> Decimal | None:
-    """Return the value wished for a position; None to leave it as it is."""
-    if decision["action"] == "sell":
-        return Decimal(0)
-    return options.target(total, decision["confidence"], symbols) if decision["action"] == "buy" else None
-
-
-_NOT_KNOWN_AT_OPEN = frozenset({"volume_cap", "market_closed"})
-
-
-def errors_of_orders(
-    decisions: Mapping[str, Mapping[str, Any]], orders: Sequence[Order], context: DecisionContext
-) -> list[str]:
-    """Return ``logic`` or ``cash`` for each decision that the market or the cash refuses at the open.
-
-    Sales come first. A sale of what is not held contradicts the facts.
-    """
-    by_side = sorted(orders, key=lambda order: bool(order.target_value))
-    outcomes = [context.market.submit(order) for order in by_side]
-    codes = [each.code for each in outcomes if isinstance(each, Rejection)]
-    traded = {order.symbol for order in orders}
-    sales = [name for name, each in decisions.items() if each["action"] == "sell"]
-    codes += ["insufficient_shares" for name in sales if name not in traded]
-    known = [code for code in codes if code not in _NOT_KNOWN_AT_OPEN]
-    return ["cash" if code == "insufficient_cash" else "logic" for code in known]
-
-
 _ROLE: Role = "execution"
 _RULE_NAME_LENGTH = 60
-_REASON = 500
-_NO_ORDER = {"buy": "nothing_to_buy", "sell": "nothing_held"}
+_REASON, _EARLIER_REASON = 500, 60
+_NO_ORDER: Final = {"buy": "nothing_to_buy", "sell": "nothing_held"}
+_WHY_NO_ORDER: Final = {
+    "nothing_to_buy": Note(zh="没有委托：已到目标", en="no order: size held"),
+    "nothing_held": Note(zh="没有委托：没有持仓", en="no order: nothing held"),
+    "cash": Note(zh="没有委托：现金不够一手", en="no order: the cash bought no lot"),
+}
 
 
 class ExecutionAgent(ExecutionOptions, ModelDecider):
     """An agent decides each symbol step by step: it calls tools, calculates, and decides.
 
-    At each session's open every symbol has an execution of its own, several side by side. When all have
-    decided, code sends the orders, in the order of the symbols and sells first. Each step is kept in the
-    run's execution log. An execution without a usable decision is a hold, and says why.
+    At each session's open every symbol has an execution of its own, several side by side. A decision that the
+    market refuses at the open goes back to the model while rounds are left. When all have decided, code sends
+    the orders: sells, then buys by their confidence; a buy that the cash does not reach is told and decided
+    once more. Each step is kept in the run's execution log. An execution without a usable decision is a hold,
+    and says why.
 
     Parameters
     ----------
@@ -109,7 +53,8 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
     rounds
         Actions of an execution at most, from 1 to 50.
     time_limit
-        Seconds of an execution, after which the model is not asked again.
+        Seconds that an execution waits for the model in all, after which it is not asked again. Default:
+        ``rounds`` times the request's timeout of the settings. The time of tools and of code is not counted.
     tool_timeout
         Seconds of one call of a tool.
     parallel
@@ -169,94 +114,146 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
-        symbols = [str(symbol) for symbol in context.view["ohlcv"].frozen("open").symbols]
-        size = account_value(context), len(symbols)
-        tools = {each: ToolContext(context.view, context.account, context.rules) for each in symbols}
-        plans = {each: plan_text(context, self.executes, each, with_rest=False) for each in symbols}
-        facts = {
-            each: facts_of_run(context, tools[each], each, self, size=size, plan=plans[each])
-            for each in symbols
-        }
-        done = self._side_by_side(context, tools, facts)
-        decisions = {symbol: state["decision"] for symbol, state in done.items()}
-        orders = orders_of(decisions, context, self)
-        sent = {order.symbol for order in orders}
-        notes = {symbol: _note(state, is_sent=symbol in sent) for symbol, state in done.items()}
-        errors = _reply_errors(done.values(), errors_of_orders(decisions, orders, context))
-        return Decision(orders, notes={"executions": notes, "reply_errors": errors})
-
-    def _side_by_side(
-        self,
-        context: DecisionContext,
-        tools: Mapping[str, ToolContext],
-        facts: Mapping[str, Mapping[str, Any]],
-    ) -> dict[str, ExecutionState]:
-        """Return the state of each symbol's execution; raise the error of the first symbol that has one."""
-        ended = threading.Event()
+        session = _Session(self, context)
         with ThreadPoolExecutor(self.parallel, thread_name_prefix="execution") as pool:
-            running: dict[str, Future[ExecutionState]] = {
-                symbol: pool.submit(self._execute, context, tools[symbol], symbol, facts[symbol], ended)
-                for symbol in facts
-            }
-            try:
-                return {symbol: each.result() for symbol, each in running.items()}
-            except BaseException:
-                ended.set()  # no symbol asks its model again
-                for each in running.values():
-                    each.cancel()
-                raise
+            session.run(pool, dict.fromkeys(session.loops, ExecutionState()))
+            orders, lost = session.settled()
+            if again := session.told(lost):
+                session.run(pool, again)
+                orders, lost = session.settled(late=again)
+        for symbol, (action, result) in session.stood.items():
+            session.log(symbol, action, result)
+        sent = {order.symbol for order in orders}
+        notes = {
+            symbol: _note(state, is_sent=symbol in sent, is_lost=symbol in lost)
+            for symbol, state in session.states.items()
+        }
+        return Decision(orders, notes={"executions": notes, "reply_errors": session.errors})
 
-    def _execute(
-        self,
-        context: DecisionContext,
-        tools: ToolContext,
-        symbol: str,
-        facts: Mapping[str, Any],
-        ended: threading.Event,
-    ) -> ExecutionState:
-        rule, begun = context.rule, time.monotonic()
 
-        def keep(action: Action, result: Any) -> None:
-            name = rule[:_RULE_NAME_LENGTH] or "(no rule)"
-            log_step(context, action.step, action.type, action.model_dump(), result, name=name, symbol=symbol)
+class _Session:
+    """The executions of one session, of each symbol its loop and its state; and what stands of them.
 
-        def is_out_of_time() -> bool:
-            if ended.is_set():
-                raise CancelledError
-            return happened("time_limit", is_over)
+    ``stood`` has the decisions that are not in the log yet: the cash of all together may send one back.
+    """
 
-        def is_over() -> bool:
-            return time.monotonic() - begun >= self.time_limit
-
-        with context.scope(symbol):
-            loop = self.loop(
+    def __init__(self, agent: ExecutionAgent, context: DecisionContext) -> None:
+        tools = ToolContext(context.view, context.account, context.rules)
+        table, model = facts_at_open(context, tools=tools), context.model(_ROLE)
+        self.context, self.ended, self.limit = context, threading.Event(), agent.patience(model)
+        self.orders = Orders(context=context, facts=table, options=agent)
+        self.states: dict[str, ExecutionState] = {}
+        self.stood: dict[str, tuple[Action, Any]] = {}
+        self.cash_errors = 0
+        self.loops = {
+            symbol: agent.loop(
                 symbol=symbol,
-                rule=rule,
+                rule=context.rule,
                 language=context.language,
-                model=context.model(_ROLE),
-                context=tools,
-                is_out_of_time=is_out_of_time,
-                keep=keep,
-                facts=facts,
+                model=model,
+                context=tools.copy(),
+                is_out_of_time=self._is_out_of_time,
+                keep=partial(self._keep, symbol),
+                table=table,
+                facts=self._facts(symbol, tools, plan_text(context, agent.executes, symbol, with_rest=False)),
+                tried=partial(self.orders.tried, symbol),
             )
-            return loop.run(ExecutionState())
+            for symbol in table.symbols
+        }
+
+    def run(self, pool: ThreadPoolExecutor, begun: Mapping[str, ExecutionState]) -> None:
+        """Run executions side by side to their decisions; raise the error of the first that has one."""
+        running = {symbol: pool.submit(self._run, symbol, state) for symbol, state in begun.items()}
+        try:
+            self.states |= {symbol: each.result() for symbol, each in running.items()}
+        except BaseException:
+            self.ended.set()  # no symbol asks its model again
+            for each in running.values():
+                each.cancel()
+            raise
+
+    def settled(self, late: Collection[str] = ()) -> tuple[list[Order], dict[str, str]]:
+        """The orders of the decisions, and what is told to those that the cash does not reach."""
+        decisions = {symbol: self.states[symbol]["decision"] for symbol in self.loops}
+        orders, lost = self.orders.settled(decisions, late)
+        self.cash_errors += len(lost.keys() & set(late) if late else lost)
+        return orders, lost
+
+    @property
+    def errors(self) -> dict[str, int]:
+        """The session's replies of the models, and their errors by kind."""
+        counts = Counter(dict.fromkeys(("replies", "schema", "logic"), 0))
+        for state in self.states.values():
+            counts.update(state["reply_errors"])
+        return {**counts, "cash": self.cash_errors}
+
+    def told(self, lost: Mapping[str, str]) -> dict[str, ExecutionState]:
+        """The executions of lost buys that have rounds left, with what they are told."""
+        found = {}
+        for symbol, text in lost.items():
+            state, loop = self.states[symbol], self.loops[symbol]
+            if symbol in self.stood and state["step"] <= loop.options.rounds:
+                action, refused = self.stood.pop(symbol)[0], {"error": text}
+                self.log(symbol, action, refused)
+                found[symbol] = ExecutionState(**{**state, **loop.answered(state, action, refused)})
+        return found
+
+    def log(self, symbol: str, action: Action, result: Any) -> None:
+        """Keep a step of a symbol in the run's execution log."""
+        name = self.context.rule[:_RULE_NAME_LENGTH] or "(no rule)"
+        step = action.step, action.type, action.model_dump(), result
+        log_step(self.context, *step, name=name, symbol=symbol)
+
+    def _keep(self, symbol: str, action: Action, result: Any) -> None:
+        if isinstance(action.action, TradeDecision) and not is_error(result):
+            self.stood[symbol] = action, result
+        else:
+            self.log(symbol, action, result)
+
+    def _run(self, symbol: str, state: ExecutionState) -> ExecutionState:
+        with self.context.scope(symbol):
+            return self.loops[symbol].run(ExecutionState(**state))
+
+    def _is_out_of_time(self, waited: float) -> bool:
+        if self.ended.is_set():
+            raise CancelledError
+        return happened("time_limit", lambda: waited >= self.limit)
+
+    def _facts(self, symbol: str, tools: ToolContext, plan: str) -> dict[str, Any]:
+        """What an execution is told of its run: sizes, the plan, its last decisions and what came of them."""
+        language = self.context.language
+        shown = self.context.history[-SHOWN_SESSIONS:]
+        earlier = [line for each in shown if (line := _earlier(each, tools, symbol, language))]
+        return {
+            "order_size": self.orders.size_text(symbol),
+            **({"plan": plan} if plan else {}),
+            **({"earlier_decisions": earlier} if earlier else {}),
+        }
 
 
-def _note(state: ExecutionState, *, is_sent: bool) -> dict[str, Any]:
+def _earlier(result: SessionResult, tools: ToolContext, symbol: str, language: Language) -> str:
+    """What was decided in a session, what became of it, and how the price moved since; "" for nothing."""
+    note = result.notes.get("executions", {}).get(symbol)
+    if note is None:
+        return ""
+    parts = [f"{result.session:%m-%d} {note['action']} {note['confidence']:g}"]
+    if "no_order" in note:
+        parts.append(_WHY_NO_ORDER[note["no_order"]].text(language))
+    for each in result.outcomes:
+        if each.order.symbol == symbol:
+            plan = f" ({each.order.trigger})" if each.order.trigger else ""
+            parts.append(outcome_text(each, language) + plan)
+    parts.append(price_since(result.session, tools, symbol, language))
+    return f"{'; '.join(filter(None, parts))}: {short_line(note['reason'], _EARLIER_REASON)}"
+
+
+def _note(state: ExecutionState, *, is_sent: bool, is_lost: bool) -> dict[str, Any]:
     """Return what the ledger keeps of an execution; the log has its steps."""
     decision = state["decision"]
+    why = "cash" if is_lost else _NO_ORDER.get(decision["action"])
     return {
         **decision,
         "reason": decision["reason"][:_REASON],
         "steps": len(state["execution_history"]),
-        **({} if is_sent or decision["action"] == "hold" else {"no_order": _NO_ORDER[decision["action"]]}),
+        **({} if is_sent or why is None else {"no_order": why}),
     }
-
-
-def _reply_errors(states: Iterable[ExecutionState], of_orders: Iterable[str]) -> dict[str, int]:
-    """Return a session's replies of the model, and their errors by kind."""
-    counts = Counter(dict.fromkeys(("replies", "schema", "logic", "cash"), 0))
-    for state in states:
-        counts.update(state["reply_errors"])
-    counts.update(of_orders)
-    return dict(counts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -16,6 +17,7 @@ from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
 from quantgraph._util.values import plain_number
 from quantgraph.agents.execution._actions import Action
+from quantgraph.agents.loop._facts import OpenFacts
 from quantgraph.agents.loop._model_decider import own_prompt, prompt_files
 from quantgraph.llm.messages import (
     escape_tags,
@@ -57,10 +59,10 @@ def record_of(action: Action, result: Any, timestamp: str) -> dict[str, Any]:
 
 _FOLDER = Path(__file__).resolve().parent / "prompts"
 _FILES: Final = {
-    "execution_en": "execution_v3.txt",
-    "execution_zh": "execution_v3_zh.txt",
-    "action_json_en": "action_json_v1.txt",
-    "action_json_zh": "action_json_v1_zh.txt",
+    "execution_en": "execution_v4.txt",
+    "execution_zh": "execution_v4_zh.txt",
+    "action_json_en": "action_json_v2.txt",
+    "action_json_zh": "action_json_v2_zh.txt",
     "action_native_en": "action_native_v1.txt",
     "action_native_zh": "action_native_v1_zh.txt",
 }
@@ -82,28 +84,68 @@ def system_prompts(own: str | None, calling: str, listed: Collection[BaseTool]) 
     texts, found = prompt_texts(), {}
     is_shipped = own in (_FILES["execution_en"], _FILES["execution_zh"])
     decided = own and own_prompt(str(_FOLDER / own) if is_shipped else own)
-    tools = "\n".join(["available_tools:", *(f"- {tool_line(each)}" for each in listed)]) if listed else ""
+    tools = "\n".join(["available_tools:", *map(tool_line, listed)]) if listed else ""
     for language in get_args(Language):
         parts = [decided or texts[f"execution_{language}"], texts[f"action_{calling}_{language}"], tools]
         found[f"execution_{language}"] = "\n\n".join(part.rstrip() for part in parts if part)
     return found
 
 
+def status_of(table: OpenFacts, symbol: str) -> dict[str, Any]:
+    """The facts of an open for one symbol, without those that are not known; ratios in percent."""
+    each, account = table.symbols[symbol], table.account
+    sellable = each.sellable if each.sellable != each.held else None
+    known = {
+        "sellable": sellable,
+        "average_cost": each.average_cost,
+        "weight": _percent(each.weight) if each.held else None,
+        "past_returns": {str(count): _percent(value) for count, value in each.returns.items()},
+        "volatility_20": _percent(each.volatility),
+        "volume_ratio": _percent(each.volume_ratio, 2),
+        "place_in_52_weeks": _percent(each.range_place, 0),
+        "price_earnings": _percent(each.price_earnings),
+        "dividend_yield": _percent(each.dividend_yield, 2),
+    }
+    since = {"account": _percent(account.own_return, 2), "equal_parts": _percent(account.equal_parts, 2)}
+    status = {
+        "last_close": each.last_close,
+        "open": each.open,
+        "shares": each.held,
+        "cash": account.cash,
+        "total_assets": account.value,
+        **{name: value for name, value in known.items() if value is not None},
+        **({"since_start": since} if account.started else {}),
+    }
+    named = {"symbol": symbol, **({"name": each.name} if each.name else {})}
+    return {**named, "session": f"{table.session:%Y-%m-%d}", "runtime_status": _rounded(status)}
+
+
+def _percent(value: float | None, digits: int = 1) -> float | None:
+    return None if value is None else round(value, digits)
+
+
+def _rounded(value: Any) -> Any:
+    """Numbers of facts: prices with six digits at most, ratios in percent with one decimal."""
+    if isinstance(value, Mapping):
+        return {name: _rounded(each) for name, each in value.items()}
+    return short_number(float(value) if isinstance(value, Decimal) else value)
+
+
 _TOOL_LINES: Final = {
     "get_kline_data": (
         "symbol, limit, timeframe=1d",
-        "the last bars by 1d, 1w or 1mo, adjusted up to today; volume in shares (US) or hands of 100 (China)",
+        "bars by 1d, 1w or 1mo, adjusted; volume in shares (US) or hands of 100 (China)",
     ),
     "get_indicator": (
         "symbol, name, params, timeframe=1d, limit=1",
-        'the last values of MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}',
+        'MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}',
     ),
     "get_position": ("symbol", "what is held"),
     "get_rules": ("symbol", "lots, price limits, resale, fees"),
     "get_news": ("symbol, limit", "news before this open"),
     "python_repl": (
         "query",
-        'what Python prints; snapshot["ohlcv"]["close"] has sessions by symbol, "vol" hundreds of shares',
+        'what Python prints; snapshot["ohlcv"]["close"] by session and symbol, "vol" in hundreds',
     ),
     "place_order": (
         "action, reason, confidence",
@@ -141,7 +183,7 @@ def tool_line(tool: BaseTool) -> str:
             name if name in required else f"{name}={json.dumps(field.get('default'), ensure_ascii=False)}"
             for name, field in schema.get("properties", {}).items()
         )
-    return f"{tool.name}({parameters}): {does}"
+    return f"- {tool.name}({parameters}): {does}"
 
 
 def first_messages(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_FLOOR, Decimal
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, get_args
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage
@@ -21,7 +20,7 @@ from typing_extensions import TypedDict
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Language
-from quantgraph._util.values import is_number, plain_number
+from quantgraph._util.values import is_number
 from quantgraph.agents.execution._actions import (
     ACTION_NAMES,
     CALCULATION_TOOL,
@@ -39,10 +38,12 @@ from quantgraph.agents.execution._prompt import (
     observed,
     record_of,
     sent_back,
-    short_number,
+    status_of,
     system_prompts,
+    tool_line,
     with_short_results,
 )
+from quantgraph.agents.loop._facts import OpenFacts, facts_at_open
 from quantgraph.agents.loop._host_state import check_symbols
 from quantgraph.agents.loop._model_decider import (
     Ask,
@@ -63,9 +64,10 @@ from quantgraph.market import Rulebook
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
+from quantgraph.settings import Settings, load_settings
 from quantgraph.state import View
 from quantgraph.tools import ToolContext, call_tool, named_tool, tools_catalog
-from quantgraph.tools.trading import known_bars, talib_values
+from quantgraph.tools.trading import talib_values
 
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]
@@ -105,7 +107,7 @@ class ExecutionState(ExecutionInput, total=False):
     Between the steps: ``cells``, the code of ``python_repl`` so far; ``step``, the next one, from 1;
     ``conversation``, the messages; ``sent_back``, how often in a row a reply was; ``reply_errors``, counts of
     ``replies`` and of their errors by :data:`.ReplyError`; ``reply``, ``action`` and ``result`` of the step;
-    ``hold_reason``; ``begun``, the clock at the first step, in seconds.
+    ``hold_reason``; ``waited``, the seconds that were waited for the model.
     """
 
     cells: list[str]
@@ -117,7 +119,7 @@ class ExecutionState(ExecutionInput, total=False):
     action: dict[str, Any] | None
     result: Any
     hold_reason: HoldReason
-    begun: float
+    waited: float
     execution_history: list[dict[str, Any]]
     decision: dict[str, Any]
 
@@ -135,7 +137,7 @@ def _counted(state: ExecutionState, *names: ReplyError | Literal["replies"] | No
     return counts
 
 
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds above 0")]
+_SECONDS: Final = Field(gt=0, allow_inf_nan=False, description="seconds above 0")
 
 
 @options
@@ -147,8 +149,8 @@ class ExecutionOptions:
     share: Annotated[float | None, Field(gt=0, le=1, description="a number above 0, at most 1")] = None
     cash: Annotated[float | None, Field(gt=0, allow_inf_nan=False, description="a number above 0")] = None
     rounds: Annotated[int, Field(ge=1, le=50, description="a whole number from 1 to 50")] = 10
-    time_limit: Seconds = 120.0
-    tool_timeout: Seconds = 30.0
+    time_limit: Annotated[float | None, _SECONDS] = None
+    tool_timeout: Annotated[float, _SECONDS] = 30.0
     parallel: Annotated[int, Field(ge=1, le=64, description="a whole number from 1 to 64")] = 4
     calling: Annotated[Calling, Field(description=f"one of {', '.join(get_args(Calling))}")] = "json"
     prompt: Annotated[str | None, Field(min_length=1, description="the path of a text file")] = None
@@ -185,11 +187,20 @@ class ExecutionOptions:
         """The tools of the caller's among them."""
         return {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
 
+    def offered(self, view: View) -> Mapping[str, BaseTool]:
+        """The tools that can be called at a view's moment: none for news where the data have none."""
+        unfed = set() if view.records("news") else {"get_news"}
+        return {name: tool for name, tool in self.catalog.items() if name not in unfed}
+
     @cached_property
     def system_prompts(self) -> Mapping[str, str]:
         """The prompts before the facts, by name. In JSON ``place_order`` is the decision, and not listed."""
         listed = [tool for name, tool in self.catalog.items() if name != "place_order"]
         return system_prompts(self.prompt, self.calling, listed if self.calling == "json" else ())
+
+    def patience(self, model: BaseChatModel, settings: Settings | None = None) -> float:
+        """Seconds that an execution waits for the model in all."""
+        return self.time_limit or self.rounds * request_timeout(model, settings)
 
     def target(self, total: Decimal, confidence: float, symbols: int) -> Decimal:
         """Return the value that a buy aims at, of an account worth ``total`` that trades so many symbols."""
@@ -219,14 +230,27 @@ class ExecutionOptions:
         language: Language,
         model: BaseChatModel,
         context: ToolContext,
-        is_out_of_time: Callable[[], bool],
+        is_out_of_time: Callable[[float], bool],
         keep: Callable[[Action, Any], None] = lambda *_: None,
+        table: OpenFacts | None = None,
         facts: Mapping[str, Any] | None = None,
+        tried: Callable[[Mapping[str, Any]], Any] = lambda _decision: None,
     ) -> ExecutionLoop:
-        """Return the loop of a symbol's execution; ``facts`` are those of its run."""
+        """Return the loop of a symbol's execution.
+
+        Parameters
+        ----------
+        is_out_of_time
+            Whether so many seconds of waiting for the model are too many.
+        table, facts
+            The facts of the open, and those of its run.
+        tried
+            What a decision is answered before it stands: an object with ``error`` sends it back.
+        """
         check_symbols(context.view, [symbol])
+        tools = self.offered(context.view)
         ask = (
-            asking(model, [*map(bound_tool, self.catalog.values()), CALCULATION_TOOL])
+            asking(model, [*map(bound_tool, tools.values()), CALCULATION_TOOL])
             if self.calling == "native"
             else asking(model, read=calls_as_text)
         )
@@ -237,9 +261,12 @@ class ExecutionOptions:
             rule=rule,
             language=language,
             symbol=symbol,
+            tools=tools,
+            table=table or facts_at_open(context, [symbol]),
             facts=facts or {},
             is_out_of_time=is_out_of_time,
             keep=keep,
+            tried=tried,
         )
 
 
@@ -250,9 +277,12 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
     ask: Ask
     options: ExecutionOptions
     symbol: str
+    tools: Mapping[str, BaseTool]
+    table: OpenFacts
     facts: Mapping[str, Any]
-    is_out_of_time: Callable[[], bool]
+    is_out_of_time: Callable[[float], bool]
     keep: Callable[[Action, Any], None]
+    tried: Callable[[Mapping[str, Any]], Any]
     end_key: ClassVar[str] = "decision"
     action_key: ClassVar[str] = "action"
 
@@ -262,20 +292,23 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
         messages = state.get("conversation") or self._first_messages()
         if step > rounds:
             return _held(messages, step, "rounds", f"{rounds} rounds were not enough for a decision")
-        if self.is_out_of_time():
-            return _held(messages, step, "time", "the time of the execution is over")
-        reply = AIMessage("")
+        waited = state.get("waited", 0.0)
+        if self.is_out_of_time(waited):
+            return _held(messages, step, "time", "the time to wait for the model is over")
+        reply, begun = AIMessage(""), time.monotonic()
         try:
             reply = self.ask(messages)
+            waited += time.monotonic() - begun
             action = parse_action(reply, step=step, symbol=self.symbol)
         except ModelOutputInvalid as fault:
-            return self._unusable(state, messages, reply, fault)
+            return {**self._unusable(state, messages, reply, fault), "waited": waited}
         except BudgetExceeded as error:
             if not ends_session(error):
                 raise
             return _held(messages, step, "budget", error.message)
         return {
             "conversation": messages,
+            "waited": waited,
             "sent_back": 0,
             "reply_errors": _counted(state, "replies"),
             "reply": reply,
@@ -292,25 +325,34 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             raise
         except QuantGraphError as error:  # the model can answer it
             return {"result": {"error": error.line}, "reply_errors": _counted(state, _error_of_call(error))}
-        return {"result": result}
+        is_refused = isinstance(action.action, TradeDecision) and is_error(result)
+        return {"result": result, "reply_errors": _counted(state, "logic" if is_refused else None)}
 
     def observe(self, state: ExecutionState) -> ExecutionState:
-        """Keep the action with its result, tell the model, and end with its decision."""
+        """Keep the action with its result, tell the model, and end with a decision that stands.
+
+        One that is refused goes back while rounds are left, but for a refusal that the model has read before.
+        """
         action, result = Action.model_validate(state["action"]), state["result"]
-        moment = self.context.moment.timestamp.isoformat()
+        moment, history = self.context.moment.timestamp.isoformat(), state.get("execution_history", [])
         update: ExecutionState = {
-            "execution_history": [*state.get("execution_history", []), record_of(action, result, moment)],
+            "execution_history": [*history, record_of(action, result, moment)],
             "step": action.step + 1,
             "action": None,
-            "reply": None,
             "result": None,
         }
         self.keep(action, result)
-        if isinstance(action.action, TradeDecision):
+        is_known = any(each.get("result") == result for each in history)
+        is_last = action.step >= self.options.rounds or is_known or not is_error(result)
+        if isinstance(action.action, TradeDecision) and is_last:
             decision = action.action.model_dump()
             if decision["action"] == "hold":
                 decision["hold_reason"] = state["hold_reason"]
             return {**update, "decision": decision}
+        return {**update, **self.answered(state, action, result)}
+
+    def answered(self, state: ExecutionState, action: Action, result: Any) -> ExecutionState:
+        """The conversation with the answer to an action, also to a decision that stood and does no longer."""
         answer = observed(
             state["reply"] or AIMessage(""),
             action,
@@ -319,7 +361,8 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             rounds=self.options.rounds,
             language=self.language,
         )
-        return {**update, "conversation": [*with_short_results(state["conversation"]), *answer]}
+        conversation = [*with_short_results(state["conversation"]), *answer]
+        return {"conversation": conversation, "reply": None, "decision": {}}
 
     def kept(self) -> ExecutionState:
         """The code that was run so far."""
@@ -328,34 +371,14 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
     def _first_messages(self) -> list[AnyMessage]:
         facts = {
             "rule_id": rule_id(self.rule),
-            "symbol": self.symbol,
-            "session": f"{self.context.moment.session:%Y-%m-%d}",
-            "runtime_status": self._status(),
+            **status_of(self.table, self.symbol),
             **self.facts,
             "user_requirements": self.rule,
         }
         prompt = self.options.system_prompts[f"execution_{self.language}"]
+        for name, tool in self.options.catalog.items():
+            prompt = prompt if name in self.tools else prompt.replace(f"\n{tool_line(tool)}", "")
         return first_messages(facts, prompt, rounds=self.options.rounds, language=self.language)
-
-    def _status(self) -> dict[str, Any]:
-        """Return the last prices, and what the tool of positions tells that does not follow from the rest."""
-        of_symbol, timeout = {"symbol": self.symbol}, self.options.tool_timeout
-        position = call_tool(tools_catalog["get_position"], of_symbol, self.context, timeout=timeout)
-        known = {"symbol", "weight"} | (
-            {"price", "price_is"} if position.get("price_is") == "open" else set()
-        )
-        known |= set() if position["shares"] else {"sellable", "average_cost", "value"}
-        more = {name: value for name, value in position.items() if name not in known}
-        closes, quote = (
-            known_bars(self.context, self.symbol).values["close"],
-            self.context.quotes.get(self.symbol),
-        )
-        status = {
-            "last_close": short_number(float(closes[-1])) if len(closes) else None,
-            "open": quote.open if quote and 0 < quote.open < math.inf else None,
-            **more,
-        }
-        return {name: plain_number(value) if is_number(value) else value for name, value in status.items()}
 
     def _unusable(
         self, state: ExecutionState, messages: list[AnyMessage], reply: AIMessage, fault: ModelOutputInvalid
@@ -388,7 +411,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             tool = allowed_tool(
                 done.tool_name,
                 done.params,
-                self.options.catalog,
+                self.tools,
                 made=[call_key(each["tool_name"], each["params"]) for each in history if "tool_name" in each],
                 most=MAX_IDENTICAL_CALLS,
                 again="{name} was called {most} times with these parameters, and would answer the same; "
@@ -400,7 +423,7 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
             calculation = {**done.model_dump(), "intermediate_result": action.intermediate_result}
             values = talib_values(calculation, self.context, self.symbol, timeframe=timeframe, shown=shown)
             return {"talib": values} if values else None
-        return None
+        return self.tried(done.model_dump()) if isinstance(done, TradeDecision) else None
 
 
 @dataclass(kw_only=True)
@@ -439,6 +462,15 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
     return done[0]
 
 
+def execute_action(action: Action, context: ReactContext) -> Any:
+    """Carry an action out and return its result; the execution's own state stays as it is.
+
+    A tool answers, beside a calculation stand TA-Lib's values, and what is wrong with a call is its ``error``;
+    a decision sends no order.
+    """
+    return context.loop.act({**context.state, "action": action.model_dump()})["result"]
+
+
 def _shown_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> tuple[str, int]:
     """Timeframe and number of a symbol's bars that the model was shown last."""
     spellings = (symbol, symbol.partition(".")[0])
@@ -448,6 +480,19 @@ def _shown_bars(history: Sequence[Mapping[str, Any]], symbol: str) -> tuple[str,
         if is_bars and str(params.get("symbol")).strip().upper() in spellings:
             return str(params.get("timeframe", "1d")), sum(isinstance(row, Mapping) for row in result)
     return "1d", 0
+
+
+def is_error(result: Any) -> bool:
+    """Whether a result says that what the model wanted was not done."""
+    return isinstance(result, Mapping) and "error" in result
+
+
+def request_timeout(model: BaseChatModel, settings: Settings | None = None) -> float:
+    """Seconds that one request of a model may take: the settings', or those of an object of the caller's."""
+    while (inner := getattr(model, "inner", None)) is not None:
+        model = inner
+    own = getattr(model, "request_timeout", None)
+    return float(own) if is_number(own) else (settings or load_settings()).request_timeout
 
 
 def rule_id(rule: str) -> str:
@@ -509,15 +554,15 @@ def begin_execution(
     UnknownSymbol
         If the view has no such symbol.
     """
-    options = options or ExecutionOptions()
-    begun = time.monotonic()
+    options, asked = options or ExecutionOptions(), get_llm("execution", model=model)
+    limit = options.patience(asked)
     loop = options.loop(
         symbol=symbol,
         rule=rule,
         language=language,
-        model=get_llm("execution", model=model),
+        model=asked,
         context=ToolContext(view, account or Account.opening(CASH), rules or rules_of_codes([symbol])),
-        is_out_of_time=lambda: time.monotonic() - begun >= options.time_limit,
+        is_out_of_time=lambda waited: waited >= limit,
     )
     return ReactContext(loop=loop)
 
@@ -559,13 +604,15 @@ def create_execution_subgraph(
             trades=False,
         )
         context.restore(state.get("cells", ()), ())
+        asked = role_model("execution", model=opened.model, settings=opened.settings)
+        limit = chosen.patience(asked, opened.settings)
         return chosen.loop(
             symbol=state["symbol"],
             rule=state.get("rule", ""),
             language=state.get("language", "en"),
-            model=role_model("execution", model=opened.model, settings=opened.settings),
+            model=asked,
             context=context,
-            is_out_of_time=lambda: time.time() - state.get("begun", 0) >= chosen.time_limit,
+            is_out_of_time=lambda waited: waited >= limit,
         )
 
     schemas = ExecutionState, ExecutionInput
@@ -584,5 +631,5 @@ def _fresh() -> dict[str, Any]:
         "result": None,
         "execution_history": [],
         "decision": {},
-        "begun": time.time(),
+        "waited": 0.0,
     }

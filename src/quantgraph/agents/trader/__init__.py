@@ -13,9 +13,16 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.agents.trader._day import TraderOptions, create_trader_subgraph
-    from quantgraph.agents.trader._day_facts import STOP_SIGNAL
+    from quantgraph.agents.trader._day_text import STOP_SIGNAL
     from quantgraph.agents.trader._decider import TraderAgent
-    from quantgraph.agents.trader._prompt import answer_text, first_message
+    from quantgraph.agents.trader._prompt import (
+        answer_text,
+        first_message,
+        get_agent_system_prompt,
+        get_open_prices,
+        get_today_init_position,
+        get_yesterday_open_and_close_price,
+    )
 
 __all__ = [
     "STOP_SIGNAL",
@@ -24,6 +31,10 @@ __all__ = [
     "answer_text",
     "create_trader_subgraph",
     "first_message",
+    "get_agent_system_prompt",
+    "get_open_prices",
+    "get_today_init_position",
+    "get_yesterday_open_and_close_price",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

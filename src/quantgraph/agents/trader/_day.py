@@ -17,7 +17,9 @@ from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field, SkipValidation
 from typing_extensions import TypedDict
 
+from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language
+from quantgraph.agents.loop._facts import OpenFacts
 from quantgraph.agents.loop._model_decider import (
     Ask,
     ModelLoop,
@@ -29,7 +31,7 @@ from quantgraph.agents.loop._model_decider import (
     own_prompt,
     scratch_context,
 )
-from quantgraph.agents.trader._day_facts import STOP_SIGNAL, short_reason
+from quantgraph.agents.trader._day_text import STOP_SIGNAL, day_text, short_reason
 from quantgraph.agents.trader._prompt import (
     LEAST_WINDOW,
     answer_text,
@@ -105,8 +107,9 @@ class TraderState(TraderInput, total=False):
     ``positions`` with ``CASH``, and ``log``, a ``role`` and ``content`` for each message.
 
     Between the steps: ``conversation``, the messages; ``step``, the replies so far; ``reply``, the last one,
-    and ``results`` of its calls; ``calls``, those since the last fill that do not trade; ``call_count``, of
-    all; ``reply_errors``, errors by kind; ``submitted``, orders and what became of them.
+    and ``results`` of its calls; ``calls``, those since the last fill that do not trade; ``refused``, those
+    that were not carried out, each with why; ``call_count``, of all; ``reply_errors``, errors by kind;
+    ``submitted``, orders and what became of them.
     """
 
     conversation: list[AnyMessage]
@@ -114,6 +117,7 @@ class TraderState(TraderInput, total=False):
     reply: AIMessage | None
     results: list[Any]
     calls: list[str]
+    refused: list[str]
     call_count: int
     reply_errors: dict[str, int]
     submitted: list[dict[str, Any]]
@@ -177,6 +181,7 @@ class TraderOptions:
         language: Language = "en",
         plan: str = "",
         earlier: str = "",
+        table: OpenFacts | None = None,
         keep: Callable[[int, Mapping[str, Any], Any], None] = lambda *_: None,
     ) -> TraderLoop:
         """Return the loop of a context's day."""
@@ -189,6 +194,7 @@ class TraderOptions:
             tools=tools,
             plan=plan,
             earlier=earlier,
+            table=table,
             keep=keep,
         )
 
@@ -202,6 +208,7 @@ class TraderLoop(ModelLoop[TraderState]):
     tools: Mapping[str, BaseTool]
     plan: str
     earlier: str
+    table: OpenFacts | None
     keep: Callable[[int, Mapping[str, Any], Any], None]
     end_key: ClassVar[str] = "ended"
     action_key: ClassVar[str] = "reply"
@@ -254,7 +261,9 @@ class TraderLoop(ModelLoop[TraderState]):
         text, calls = clean_text(reply), _numbered(reply, step)
         asked = [{"name": call["name"], "args": call["args"]} for call in calls]
         answered = [{"name": call["name"], "result": each} for call, each in zip(calls, results, strict=True)]
-        is_done = STOP_SIGNAL in text
+        refused = _refused(asked, results)
+        is_new = bool(refused - {*state.get("refused", ())})
+        is_done = STOP_SIGNAL in text and not is_new
         lines = [{"role": "assistant", "content": text}]
         if calls or not is_done:
             lines.append({"role": "user", "content": answer_text(results, self.language)})
@@ -263,7 +272,10 @@ class TraderLoop(ModelLoop[TraderState]):
         left = left_text(
             self.options.max_steps - step, max(0, MAX_CALLS - state["call_count"]), self.language
         )
+        if STOP_SIGNAL in text and is_new:
+            left = "\n".join(filter(None, (day_text("not_over", self.language, STOP_SIGNAL), left)))
         update: TraderState = {
+            "refused": [*state.get("refused", ()), *sorted(refused)],
             "conversation": [*state["conversation"], *self._answered(reply, calls, results, left)],
             "reply": None,
             "results": [],
@@ -297,6 +309,7 @@ class TraderLoop(ModelLoop[TraderState]):
             ),
             plan=self.plan,
             earlier=self.earlier,
+            table=self.table,
         )
         return [SystemMessage(prompt), HumanMessage(first_message(self.today, self.language))]
 
@@ -328,6 +341,16 @@ class TraderLoop(ModelLoop[TraderState]):
             for call, result in zip(calls, results, strict=True)
         ]
         return [reworded(reply, text, short), *answers, *([HumanMessage(left)] if left else [])]
+
+
+def _refused(asked: Sequence[Mapping[str, Any]], results: Sequence[Any]) -> set[str]:
+    """The calls of a reply that were not carried out, each with why."""
+    pairs = zip(asked, results, strict=True)
+    return {
+        canonical_json([call, result])
+        for call, result in pairs
+        if isinstance(result, Mapping) and "error" in result
+    }
 
 
 def _reason(messages: Sequence[AnyMessage]) -> str:
@@ -449,6 +472,7 @@ def _fresh() -> dict[str, Any]:
         "reply": None,
         "results": [],
         "calls": [],
+        "refused": [],
         "call_count": 0,
         "reply_errors": {},
         "log": [],

@@ -13,10 +13,12 @@ from langchain_core.tools import BaseTool
 
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
+from quantgraph.agents.loop._facts import facts_at_open
 from quantgraph.agents.loop._model_decider import SESSIONS, log_step, plan_text
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
-from quantgraph.agents.trader._day_facts import earlier_sessions, prompt_texts, traded_decisions
+from quantgraph.agents.trader._day_text import earlier_sessions, prompt_texts
 from quantgraph.agents.trader._keyless import KEYLESS
+from quantgraph.agents.trader._prompt import shown_symbols
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
@@ -220,7 +222,8 @@ class TraderAgent(TraderOptions, ModelDecider):
                 rule=context.rule,
                 language=context.language,
                 plan=plan_text(context, self.executes),
-                earlier=earlier_sessions(context, self.name) if self.memory else "",
+                earlier=earlier_sessions(context, tools, self.name) if self.memory else "",
+                table=facts_at_open(context, shown_symbols(context, self.watched), tools=tools),
                 keep=partial(_keep, context),
             )
             state = loop.run(TraderState())
@@ -244,14 +247,12 @@ class TraderAgent(TraderOptions, ModelDecider):
         if "error" in state:
             note["errors"] = [state["error"]]
         errors = state.get("reply_errors", {})
-        opens = context.view.numbers("ohlcv", "open", context.session)
         return {
             "trader": note,
             "reply_errors": {
                 "replies": state.get("step", 0),
                 **{kind: errors.get(kind, 0) for kind in ("schema", "logic", "cash")},
             },
-            "decisions": traded_decisions(market.orders, context.account, market.account, opens),
         }
 
 

@@ -13,14 +13,15 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language
 from quantgraph._util.values import plain_number
+from quantgraph.agents.loop._facts import DayContext, OpenFacts, facts_at_open
 from quantgraph.agents.loop._model_decider import shortened_conversation
-from quantgraph.agents.trader._day_facts import (
+from quantgraph.agents.trader._day_text import (
     STOP_SIGNAL,
-    DayContext,
     day_text,
     market_text,
     prompt_texts,
     shares_table,
+    worth_text,
 )
 from quantgraph.broker import Account
 from quantgraph.errors import BadOption
@@ -91,6 +92,7 @@ def get_agent_system_prompt(
     limits: str = "",
     plan: str = "",
     earlier: str = "",
+    table: OpenFacts | None = None,
 ) -> str:
     """Return the system prompt of a day.
 
@@ -98,14 +100,14 @@ def get_agent_system_prompt(
     ----------
     text
         In place of the prompt of the language.
-    limits, plan, earlier
-        See :func:`limits_text`, :func:`.plan_text` and :func:`.earlier_sessions`.
+    limits, plan, earlier, table
+        See :func:`limits_text`, :func:`.plan_text`, :func:`.earlier_sessions` and :func:`.facts_at_open`.
     """
     del signature
+    _check_date(today_date, context)
     symbols = universe(context.view)
-    shown = _shown(symbols, context.account, watched)
-    _, closes = get_yesterday_open_and_close_price(today_date, shown, context=context)
-    opens = get_open_prices(today_date, shown, context=context)
+    shown = shown_symbols(context, watched)
+    table = table or facts_at_open(context, shown)
     parts = [
         (day_text("date", language), today_date),
         (
@@ -113,7 +115,8 @@ def get_agent_system_prompt(
             market_text(context, shown or symbols, language),
         ),
         (limits, ""),
-        (day_text("table", language), shares_table(context, shown, closes, opens)),
+        (worth_text(table.account, language), ""),
+        (shares_table(table, language), ""),
     ]
     if len(shown) < len(symbols):
         parts.append((day_text("others", language, len(symbols), len(shown)), ""))
@@ -174,10 +177,12 @@ def _check_date(today_date: str, context: DayContext) -> pd.Timestamp:
     return session
 
 
-def _shown(symbols: Sequence[str], account: Account, watched: Sequence[str]) -> Sequence[str]:
+def shown_symbols(context: DayContext, watched: Sequence[str]) -> Sequence[str]:
+    """Return the symbols of the table: of a large universe those that are held or watched."""
+    symbols = universe(context.view)
     if len(symbols) <= MOST_SYMBOLS:
         return symbols
-    wanted = {*account.positions, *watched}
+    wanted = {*context.account.positions, *watched}
     return [symbol for symbol in symbols if symbol in wanted]
 
 
