@@ -20,8 +20,8 @@ from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "5d1ea7f5ab15fd90873ee09b1e86f29b",
-    "decision_agent_v1_zh.txt": "6b505214d7cdf79e82ac8e881736ee0a",
+    "decision_agent_v1.txt": "4be2186c1ae5eb772e40b3f9c8157ebe",
+    "decision_agent_v1_zh.txt": "291ad0ae18711e1186882ea9a6da5142",
     "fundamental_filter_agent_v1.txt": "da6adc48cfd44e58b0c5310b6bab8b59",
     "fundamental_filter_agent_v1_zh.txt": "ae34b94cea4b6dc4ac63bc91dc30fe5e",
 }

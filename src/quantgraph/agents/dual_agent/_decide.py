@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from quantgraph._util.texts import Language
 from quantgraph.agents.dual_agent._config import Agents, DualAgentConfig
-from quantgraph.agents.dual_agent._features import after_filter, positions_of
+from quantgraph.agents.dual_agent._features import after_filter, least_buys_of, positions_of
 from quantgraph.agents.dual_agent._prompts import (
     configured_prompt,
     decision_facts,
@@ -27,12 +27,7 @@ from quantgraph.agents.dual_agent._prompts import (
     rejection_retry_text,
     unreadable_retry_text,
 )
-from quantgraph.agents.dual_agent._validation import (
-    CheckedDecision,
-    check_cash,
-    hold_those_that_do_not_fit,
-    read_decisions,
-)
+from quantgraph.agents.dual_agent._validation import CheckedDecision, check_cash, fit_to_cash, read_decisions
 from quantgraph.errors import BadOption, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm import cached_attempt, drop_replies
 from quantgraph.llm.messages import ask_json, read_object, vendor_fields, wrap
@@ -71,13 +66,15 @@ class Draft(TypedDict):
     """A batch between two steps.
 
     ``messages`` are the ``[role, text]`` so far; ``open`` the symbols that the next reply decides;
-    ``decided`` the valid decisions so far; ``faults`` why a symbol has none; ``retry`` what the next message
-    says of it; ``attempts`` the model calls made.
+    ``decided`` the valid decisions so far, in their order; ``places`` where in its reply each one stood;
+    ``faults`` why a symbol has none; ``retry`` what the next message says of it; ``attempts`` the model calls
+    made.
     """
 
     messages: list[list[Any]]
     open: list[str]
     decided: dict[str, CheckedDecision]
+    places: dict[str, int]
     faults: dict[str, str]
     retry: str
     attempts: int
@@ -113,6 +110,7 @@ def first_draft(batch: Batch, *, failed: str = "") -> Draft:
         messages=[["system", batch.prompt], ["human", "\n\n".join(parts)]],
         open=list(batch.positions),
         decided={},
+        places={},
         faults=dict.fromkeys(batch.positions, failed) if failed else {},
         retry="",
         attempts=batch.max_attempts if failed else 0,
@@ -165,13 +163,14 @@ def answered(draft: Draft, batch: Batch, agents: Agents) -> Draft:
 def settled(draft: Draft, batch: Batch) -> dict[str, dict[str, Any]]:
     """Return a decision for every symbol, in the order of the features.
 
-    A symbol without a valid one is held at its current value, and so is an increase that the cash does not
-    cover: in the order of the features, those that fit stand.
+    A symbol without a valid one is held at its current value, and the increases are cut to the cash, in the
+    model's own order.
     """
-    kept = hold_those_that_do_not_fit(
+    kept = fit_to_cash(
         draft["decided"],
         batch.positions,
         batch.portfolio,
+        least_buys=least_buys_of(batch.features),
         min_cash_ratio=batch.min_cash_ratio,
         cost_rate=batch.cost_rate,
     )
@@ -203,13 +202,18 @@ def fallback_hold(value: float, reason: str, timestamp: str, *, why: str = "fall
 def _checked(draft: Draft, batch: Batch, value: Any) -> Draft:
     """Take over what is valid of a reply; leave open what is to be decided again, and say why.
 
-    A symbol that the reply leaves out keeps its last valid decision, if it has one.
+    A symbol that the reply leaves out keeps its last valid decision, if it has one. A decision has the place
+    of its symbol among the decisions of the latest reply that has it; of two in one place, which are of two
+    replies, the one with more confidence comes first, then the earlier one.
     """
     positions = batch.positions
     ours = {name: positions[name] for name in draft["open"]}
     decisions, faults = read_decisions(value, ours, total_assets=batch.portfolio["total_assets"])
     refuted = [name for name, fault in faults.items() if fault.kind != "missing"]
-    decided = {name: each for name, each in draft["decided"].items() if name not in refuted} | decisions
+    places = draft["places"] | {name: place for place, name in enumerate(decisions)}
+    merged = {name: each for name, each in draft["decided"].items() if name not in decisions} | decisions
+    ranked = sorted(merged, key=lambda name: (places[name], -merged[name]["confidence"]))
+    decided = {name: merged[name] for name in ranked if name not in refuted}
     short = check_cash(
         decided, positions, batch.portfolio, min_cash_ratio=batch.min_cash_ratio, cost_rate=batch.cost_rate
     )
@@ -218,6 +222,7 @@ def _checked(draft: Draft, batch: Batch, value: Any) -> Draft:
     return {
         **draft,
         "decided": decided,
+        "places": places,
         "open": again,
         "faults": {name: fault.message for name, fault in faults.items()},
         "retry": fault_retry_text(faults, short, again, positions, batch.language) if again else "",

@@ -106,6 +106,13 @@ def positions_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float]
     return values
 
 
+def least_buys_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the smallest purchase of each symbol costs: ``least_buy``, else a share; none without an open."""
+    shown = {item["symbol"]: item["features"].get("market_data") or {} for item in features_list}
+    costs = {symbol: each.get("least_buy") or each.get("open") for symbol, each in shown.items()}
+    return {symbol: float(cost) for symbol, cost in costs.items() if is_number(cost) and cost > 0}
+
+
 def _check_symbols(symbols: Sequence[str], parameter: str) -> None:
     seen = set()
     for symbol in symbols:

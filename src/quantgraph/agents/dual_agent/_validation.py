@@ -101,29 +101,61 @@ def _validate_decision_logic(action: str, target_cash_amount: float, current_pos
 def read_decisions(
     value: Any, positions: Mapping[str, float], *, total_assets: float | None = None
 ) -> tuple[dict[str, CheckedDecision], dict[str, DecisionFault]]:
-    """Read the decisions of a reply. A faulty symbol changes nothing for the others."""
+    """Read the decisions of a reply, in the reply's order. A faulty symbol changes nothing for the others."""
     entries = value.get("decisions", value) if isinstance(value, Mapping) else value
+    named = _by_symbol(entries, positions)
     decisions: dict[str, CheckedDecision] = {}
     faults: dict[str, DecisionFault] = {}
-    for symbol, current in positions.items():
+    for symbol in dict.fromkeys([*(named or ()), *positions]):
         try:
-            decisions[symbol] = _read_decision(_entry(entries, symbol), current, total_assets)
+            entry = _entry(entries, named, symbol)
+            decisions[symbol] = _read_decision(entry, positions[symbol], total_assets)
         except _FaultFound as found:
             faults[symbol] = found.fault
-    return decisions, faults
+    return decisions, {symbol: faults[symbol] for symbol in positions if symbol in faults}
 
 
-def _entry(entries: Any, symbol: str) -> Mapping[Any, Any]:
+def asked_symbol(name: Any, symbols: Collection[str]) -> str | None:
+    """The symbol that a model means: also in lower case, or with a dollar sign; None if it was not asked.
+
+    >>> asked_symbol("$tsla", {"AAPL", "TSLA"}), asked_symbol("FAKE", {"AAPL", "TSLA"})
+    ('TSLA', None)
+    """
+    if not isinstance(name, str) or name in symbols:
+        return name if isinstance(name, str) else None
+    plain = name.strip().removeprefix("$").upper()
+    return plain if plain in symbols else None
+
+
+def _by_symbol(entries: Any, symbols: Collection[str]) -> dict[str, Any] | None:
+    """What a reply says by symbol, in its order: an object, or a list whose items have a ``symbol``."""
+    if isinstance(entries, list):
+        pairs = [(each["symbol"], each) for each in entries if isinstance(each, Mapping) and "symbol" in each]
+        if not pairs:
+            return None
+    elif isinstance(entries, Mapping):
+        pairs = list(entries.items())
+    else:
+        return None
+    named: dict[str, Any] = {}
+    for name, entry in pairs:
+        symbol = asked_symbol(name, symbols)
+        if symbol is not None and (symbol not in named or symbol == name):
+            named[symbol] = entry
+    return named
+
+
+def _entry(entries: Any, named: Mapping[str, Any] | None, symbol: str) -> Mapping[Any, Any]:
     """Return what a reply says of a symbol."""
-    if not isinstance(entries, Mapping):
+    if named is None:
         raise _FaultFound(
             "shape",
             zh=f"decisions 应是以代码为键的对象，而不是 {_shown(entries)}",
             en=f"decisions must be an object by symbol, not {_shown(entries)}",
         )
-    if symbol not in entries:
+    if symbol not in named:
         raise _FaultFound("missing", zh="回复中没有这个代码", en="the symbol is not in the reply")
-    entry = entries[symbol]
+    entry = named[symbol]
     if not isinstance(entry, Mapping):
         raise _FaultFound(
             "shape",
@@ -332,33 +364,36 @@ def check_cash(
     )
 
 
-def hold_those_that_do_not_fit(
+def fit_to_cash(
     decisions: Mapping[str, CheckedDecision],
     positions: Mapping[str, float],
     portfolio: Mapping[str, float],
     *,
+    least_buys: Mapping[str, float],
     min_cash_ratio: float,
     cost_rate: float,
 ) -> dict[str, CheckedDecision]:
-    """Hold the increases that the cash does not cover; those before them that fit stand.
+    """Cut the increases to the cash, in the order of ``decisions``; sales and holds stand.
 
-    The symbols take their turn in the order of ``positions``.
+    One that does not fit takes what is left, if that is at least its least buy, else it is held.
     """
     changes = {symbol: _change(each, positions[symbol]) for symbol, each in decisions.items()}
     proceeds = -sum(change for change in changes.values() if change < 0) * (1 - cost_rate)
     room = portfolio["available_cash"] + proceeds - min_cash_ratio * portfolio["total_assets"]
-    settled: dict[str, CheckedDecision] = {}
-    for symbol, current in positions.items():
-        if symbol not in decisions:
-            continue
-        settled[symbol] = decisions[symbol]
-        cost = max(0.0, changes[symbol])
-        if cost > room + _HALF_CENT and cost > 0:
-            note = f"an increase by {cost:.2f} does not fit the cash that is left, {max(0.0, room):.2f}"
-            settled[symbol] = _held(decisions[symbol], current, note)
-        else:
+    fitted: dict[str, CheckedDecision] = {}
+    for symbol, each in decisions.items():
+        cost, left = max(0.0, changes[symbol]), max(0.0, math.floor(100 * room + _HALF_CENT) / 100)
+        if cost <= max(0.0, room + _HALF_CENT):
+            fitted[symbol] = each
             room -= cost
-    return settled
+        elif 0 < least_buys.get(symbol, math.inf) <= left:
+            note = f"an increase by {cost:.2f} is cut to the cash that is left, {left:.2f}"
+            fitted[symbol] = {**each, "target_cash_amount": positions[symbol] + left, "note": note}
+            room -= left
+        else:
+            note = f"an increase by {cost:.2f} does not fit the cash that is left, {left:.2f}"
+            fitted[symbol] = _held(each, positions[symbol], note)
+    return fitted
 
 
 def _change(decision: CheckedDecision, current: float) -> float:
