@@ -165,12 +165,6 @@ def test_a_reply_that_could_not_be_read_is_given_again_for_all_symbols() -> None
     assert list(again["decisions"]) == ["A", "B"]
 
 
-def test_facts_of_a_later_message_share_the_assets_with_all_that_were_asked_about() -> None:
-    first = asked(facts(A=entry(RISING), B=entry(RISING), C=entry(RISING)))
-    again = answer(first, AIMessage("{}"), asked(facts(B=entry(RISING))))["decisions"]
-    assert {name: each["target_cash_amount"] for name, each in again.items()} == {"B": "15000.00"}
-
-
 def test_a_close_that_is_sent_back_is_a_hold() -> None:
     first = asked(facts(A=entry(FALLING, value=5000.0)))
     again = answer(first, AIMessage("{}"), HumanMessage("decide again: A"))["decisions"]
@@ -184,6 +178,10 @@ def test_an_order_that_the_market_refused_is_a_hold() -> None:
     assert decisions["A"]["reasons"] == ["keyless rule: the market refused the order"]
     shown = {name: (each["action"], each["target_cash_amount"]) for name, each in decisions.items()}
     assert shown == {"A": ("hold", "0.00"), "B": ("increase", "45000.00")}
+    for language in ("en", "zh"):
+        retry = fault_retry_text({}, None, ["A"], {}, language, refused={"A": "limit_up: A is at its limit"})
+        again = answer(asked(given), AIMessage("{}"), HumanMessage(retry))["decisions"]
+        assert again["A"]["reasons"] == ["keyless rule: the market refused the order"]
 
 
 def test_the_filter_chooses_what_is_held_or_moves() -> None:
@@ -193,9 +191,7 @@ def test_the_filter_chooses_what_is_held_or_moves() -> None:
         "stocks_need_fundamental": ["A", "C"],
         "reasoning": {
             "A": "keyless rule: the range of close_7d is 6.00%, above 5%",
-            "B": "keyless rule: it is not held, and the range of close_7d is 1.00%",
             "C": "keyless rule: it is held",
-            "D": "keyless rule: it is not held, and the range of close_7d is 5.00%",
         },
     }
 

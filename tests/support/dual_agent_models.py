@@ -40,8 +40,7 @@ def decision(action, target=None, confidence="0.75", reasons=("Strong momentum",
 
 def asked_by(ask, meter=None):
     """Agents of which the decision is asked by ``ask``."""
-    meter = meter or Meter()
-    return Agents(filter_prompt="", ask=meter.counting(ask), meter=meter, ends_asking=is_model_failure)
+    return Agents(client=ask, ends_asking=is_model_failure, meter=meter or Meter())
 
 
 class Models:
@@ -74,4 +73,9 @@ class Models:
 
     @property
     def cfg(self):
-        return {"llm": {"model": self.model}, "portfolio": {"total_cash": 100_000}, "cache": {"mode": "off"}}
+        return {
+            "llm": {"model": self.model},
+            "portfolio": {"total_cash": 100_000},
+            "cache": {"mode": "off"},
+            "features": {"filter": True},
+        }

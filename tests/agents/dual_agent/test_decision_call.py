@@ -449,7 +449,10 @@ def test_the_filter_alone(features):
     models = Models(need=("TSLA", "FAKE"))
     chosen = filter_stocks_needing_fundamental(features, models.cfg)
     assert chosen["stocks_need_fundamental"] == ["TSLA"]
-    assert chosen["reasoning"] == {"AAPL": "why AAPL", "TSLA": "why TSLA"}
+    assert chosen["reasoning"] == {"TSLA": "why TSLA"}
+    for need in (["tsla"], ["$TSLA"]):
+        chosen = filter_stocks_needing_fundamental(features, Models(need=need).cfg)
+        assert chosen["stocks_need_fundamental"] == ["TSLA"]
     assert filter_stocks_needing_fundamental(features, enable_llm=False)["stocks_need_fundamental"] == [
         "AAPL",
         "TSLA",
@@ -458,7 +461,7 @@ def test_the_filter_alone(features):
 
 def test_the_decision_alone_with_a_prompt_of_ones_own(features):
     models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
-    config, meta = LLMConfig(model=models.model, cache_mode="off"), {}
+    config, meta = LLMConfig(model=models.model, cache={"enabled": False}), {}
     results = _decide_batch_portfolio_dual_agent(
         features, config, "Decide.", LLMClient({"decision": config}), meta, models.cfg
     )

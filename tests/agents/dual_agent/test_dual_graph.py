@@ -14,25 +14,27 @@ from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, UnknownSym
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 
+FILTERED = {"features": {"filter": True}}
+
 
 def test_it_decides_from_features_and_repairs_one_symbol(features):
     models = Models(
         {"AAPL": decision("increase", 7_500), "TSLA": decision("increase", 1)}, {"TSLA": decision("close")}
     )
-    graph = create_dual_agent_subgraph(model=models.model)
+    graph = create_dual_agent_subgraph(model=models.model, cfg=FILTERED)
     steps = [next(iter(step)) for step in graph.stream({"features_list": features, "cash": 50_000})]
-    assert steps == ["begin", "filter", "decide", "retry", "decide", "validate"]
+    assert steps == ["begin", "think", *["think", "act", "observe"] * 2]
 
 
 def test_it_works_inside_of_another_graph(features):
     models = Models({"AAPL": decision("increase", 7_500), "TSLA": decision("hold")})
     host = StateGraph(DualAgentState)
-    host.add_node("desk", create_dual_agent_subgraph(model=models.model))
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, cfg=FILTERED))
     host.add_edge(START, "desk")
     host.add_edge("desk", END)
     done = host.compile().invoke({"features_list": features, "cash": 50_000})
     assert done["decisions"]["AAPL"]["cash_change"] == 2_500
-    assert done["reasoning"]["TSLA"] == "why TSLA"
+    assert done["reasoning"] == {"AAPL": "why AAPL"}
     assert done["meta"]["calls"] == 2
 
 
@@ -104,7 +106,7 @@ def test_each_moment_of_a_thread_is_decided_on_its_own_features(small_market, sc
     # The market opens where it closes, at 100 and one more each weekday from 2024-01-01 on.
     assert [each["open"] for each in shown] == [106.0, 107.0, 108.0]
     assert [each["decisions"]["AAPL"]["timestamp"][:10] for each in done] == [each["date"] for each in shown]
-    assert [each["meta"]["calls"] for each in done] == [2, 2, 2]
+    assert [each["meta"]["calls"] for each in done] == [1, 1, 1]
 
 
 def test_a_rejected_order_is_renewed_alone_and_once(features):
@@ -114,7 +116,7 @@ def test_a_rejected_order_is_renewed_alone_and_once(features):
         {"AAPL": decision("hold"), "TSLA": decision("hold")},
     )
     host = StateGraph(DualAgentState)
-    host.add_node("desk", create_dual_agent_subgraph(model=models.model))
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, cfg=FILTERED))
     host.add_edge(START, "desk")
     host.add_edge("desk", END)
     graph, thread = host.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "one"}}

@@ -22,8 +22,8 @@ from quantgraph.errors import BadFile, BadOption
 HASHES = {
     "decision_agent_v1.txt": "4be2186c1ae5eb772e40b3f9c8157ebe",
     "decision_agent_v1_zh.txt": "291ad0ae18711e1186882ea9a6da5142",
-    "fundamental_filter_agent_v1.txt": "da6adc48cfd44e58b0c5310b6bab8b59",
-    "fundamental_filter_agent_v1_zh.txt": "ae34b94cea4b6dc4ac63bc91dc30fe5e",
+    "fundamental_filter_agent_v1.txt": "5e83c557008d2d086ff25838765b3d39",
+    "fundamental_filter_agent_v1_zh.txt": "ea872762ed747afc4c55156adfde26bf",
 }
 DECISION = [name for name in HASHES if name.startswith("decision")]
 FILTER = [name for name in HASHES if name.startswith("fundamental")]

@@ -16,8 +16,8 @@ from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, clo
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Mark, mark
 from quantgraph.errors import BadOption, BadWindow
-from quantgraph.market import local_zone, session_of, surely_known
-from quantgraph.market.money import market_value
+from quantgraph.market import Rulebook, local_zone, session_of, surely_known
+from quantgraph.market.money import market_value, notional, to_decimal
 from quantgraph.state import Record, View
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 
@@ -33,13 +33,19 @@ _NEWS_TIMES = ("published_at", "published_utc", "date")
 
 
 def build_features(
-    view: View, account: Account, symbols: Sequence[str], options: FeatureOptions = _DEFAULT
+    view: View,
+    account: Account,
+    symbols: Sequence[str],
+    options: FeatureOptions = _DEFAULT,
+    *,
+    rules: Rulebook | None = None,
 ) -> list[FeatureItem]:
     """Features of symbols at the open of the view's session.
 
     ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
-    today, oldest first, adjusted for splits), ``date``, and with the option ``price`` the open again under
-    that name. ``news_events.top_k_events`` has the latest news, newest first, each once, as
+    today, oldest first, adjusted for splits), ``date``, with the option ``price`` the open again under that
+    name, and where ``rules`` have lots ``least_buy``, what the smallest purchase costs with its charges.
+    ``news_events.top_k_events`` has the latest news, newest first, each once, as
     ``date: title - description`` of at most 300 characters; equal texts are one. ``position_state`` has
     ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
     the position was opened; ``shares`` and ``sellable``; ``average_price`` of a
@@ -62,6 +68,7 @@ def build_features(
             "close_7d": closes[symbol],
             "date": f"{session:%Y-%m-%d}",
             **({"price": today} if options.price else {}),
+            **(_least_buy(symbol, price, rules, session) if rules else {}),
         }
         features = {
             "market_data": market_data,
@@ -71,6 +78,14 @@ def build_features(
         }
         items.append({"symbol": symbol, "features": features})
     return items
+
+
+def _least_buy(symbol: str, price: float, rules: Rulebook, session: pd.Timestamp) -> dict[str, float]:
+    first, day = rules.lots(symbol, session.date()).first, session.date()
+    if first <= 1 or not 0 < price < math.inf:
+        return {}
+    amount = notional(to_decimal(price), first)
+    return {"least_buy": float(amount + rules.charges(symbol, "buy", first, amount, day).total)}
 
 
 def after_filter(

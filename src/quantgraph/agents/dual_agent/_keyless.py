@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from quantgraph._util.values import finite_number, json_object
-from quantgraph.llm.messages import read
+from quantgraph.agents.dual_agent._prompts import BY_MARKET
 
 _RANGE = 0.05
 _MOMENTUM = 0.02
@@ -43,7 +43,6 @@ def filter_symbols(facts: Facts) -> dict[str, Any]:
         elif spread > _RANGE:
             why = f"the range of close_7d is {spread:.2%}, above {_RANGE:.0%}"
         else:
-            reasoning[symbol] = _reason(f"it is not held, and the range of close_7d is {spread:.2%}")
             continue
         need.append(symbol)
         reasoning[symbol] = _reason(why)
@@ -51,7 +50,7 @@ def filter_symbols(facts: Facts) -> dict[str, Any]:
 
 
 def decide_portfolio(
-    facts: Facts, *, symbols: Collection[str], universe: int, retries: int = 0, rejected: Collection[str] = ()
+    facts: Facts, *, symbols: Collection[str], retries: int = 0, rejected: Collection[str] = ()
 ) -> dict[str, Any]:
     """Decide by the momentum of ``close_7d``: buy what rose by more than 2 %, close what fell by as much."""
     portfolio, limits = _mapping(facts.get("portfolio_info")), _mapping(facts.get("limits"))
@@ -61,7 +60,7 @@ def decide_portfolio(
     )
     reserve = (finite_number(limits.get("min_cash_ratio")) or 0.0) * total
     room = max(0.0, (finite_number(portfolio.get("available_cash")) or 0.0) - reserve) / (1 + cost)
-    share = total * _INVESTED / max(1, universe) / 2**retries
+    share = total * _INVESTED / max(1, len(symbols_of(facts))) / 2**retries
     unexecuted = [_reason("the user's rule in words is not executed by it")] if facts.get("rule") else []
     decisions = {}
     for symbol, entry in _mapping(facts.get("symbols")).items():
@@ -145,15 +144,13 @@ def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str
     facts = json_object(text)
     symbols = symbols_of(facts)
     facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
+    refused = [name for name in symbols if any(f"- {name}: {each}" in behind for each in BY_MARKET.values())]
     asked_for = _listed_last(behind, symbols)
-    retries = sum(isinstance(message, AIMessage) for message in messages)
-    shown = (read("decision_facts", message.text) for message in messages)
     return decide_portfolio(
         facts,
         symbols=symbols if facts_of_message else asked_for or symbols,
-        universe=max(len(symbols_of(json_object(part))) for part in shown),
-        retries=retries,
-        rejected=asked_for if facts_of_message else (),
+        retries=sum(isinstance(message, AIMessage) for message in messages),
+        rejected=asked_for if facts_of_message else refused,
     )
 
 

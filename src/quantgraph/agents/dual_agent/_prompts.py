@@ -187,6 +187,9 @@ def _short(number: float) -> float | None:
 
 _TEXT_LENGTH = 300
 
+BY_MARKET: Final[dict[Language, str]] = {"zh": "市场拒绝", "en": "the market refuses it"}
+"""How a line on an order that the market refuses begins, behind its symbol."""
+
 
 def fault_retry_text(
     faults: Mapping[str, DecisionFault],
@@ -194,10 +197,17 @@ def fault_retry_text(
     symbols: Iterable[str],
     positions: Mapping[str, float],
     language: Language = "en",
+    *,
+    refused: Mapping[str, str] | None = None,
+    pending: Iterable[str] = (),
 ) -> str:
-    """Text on symbols without a valid decision, and on increases that cost more than there is."""
+    """Text on all that is refused of a reply.
+
+    Symbols without a valid decision, orders that the market ``refused``, with its words, and increases that
+    cost more than there is; ``pending`` are orders whose outcome the open does not tell.
+    """
     lines = []
-    if faults:
+    if faults or refused:
         lines.append(
             say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")
         )
@@ -209,8 +219,10 @@ def fault_retry_text(
             text = say(language, zh=f"{text}。{valid}", en=f"{text}. {valid}")
         alike.setdefault(text, []).append(symbol)
     lines += [f"- {', '.join(names)}: {text}" for text, names in alike.items()]
+    by_market = BY_MARKET[language]
+    lines += [f"- {symbol}: {by_market}, {_plain(words)}" for symbol, words in (refused or {}).items()]
     if short:
-        if faults:
+        if faults or refused:
             lines.append(
                 say(
                     language,
@@ -219,6 +231,14 @@ def fault_retry_text(
                 )
             )
         lines += [_cash_line(short, language), _smaller(language)]
+    if waiting := ", ".join(pending):
+        lines.append(
+            say(
+                language,
+                zh=f"待定而非拒绝，开盘时还不知道能成交多少：{waiting}。",
+                en=f"Pending, not refused, as the open does not tell what is filled: {waiting}.",
+            )
+        )
     return _text([*lines, _answer_for(symbols, language)])
 
 

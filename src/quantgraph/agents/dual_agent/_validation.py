@@ -248,7 +248,12 @@ def _contradiction(action: Action, target: float, current: float) -> _FaultFound
     wanted = relations[action]
     value = _amount(current)
     zh, en = ("0", "0") if action == "close" else (f"当前市值 {value}", f"the current value {value}")
-    if action == "increase":
+    if action == "increase" and not target:
+        zh, en = (
+            f"{zh}；请写买入后持仓的总市值，或 hold",
+            f"{en}; write what the position is to be worth, or hold",
+        )
+    elif action == "increase":
         more = _amount(current + target)
         zh, en = f"{zh}；要增加 {_amount(target)} 请写 {more}", f"{en}; to add {_amount(target)} write {more}"
     return _FaultFound(
@@ -387,13 +392,19 @@ def fit_to_cash(
             fitted[symbol] = each
             room -= cost
         elif 0 < least_buys.get(symbol, math.inf) <= left:
-            note = f"an increase by {cost:.2f} is cut to the cash that is left, {left:.2f}"
-            fitted[symbol] = {**each, "target_cash_amount": positions[symbol] + left, "note": note}
+            fitted[symbol] = cut_to(left, each, positions[symbol])
             room -= left
         else:
             note = f"an increase by {cost:.2f} does not fit the cash that is left, {left:.2f}"
             fitted[symbol] = _held(each, positions[symbol], note)
     return fitted
+
+
+def cut_to(left: float, decision: CheckedDecision, current: float) -> CheckedDecision:
+    """An increase that has what cash is left."""
+    cost = decision["target_cash_amount"] - current
+    note = f"an increase by {cost:.2f} is cut to the cash that is left, {left:.2f}"
+    return {**decision, "target_cash_amount": current + left, "note": note}
 
 
 def _change(decision: CheckedDecision, current: float) -> float:
