@@ -75,7 +75,7 @@ def literal_defaults(path):
         (
             {
                 *DualAgentConfig.model_fields,
-                *defaults(LLMConfig),
+                *LLMConfig.model_fields,
                 "ttl_hours",
                 "mode",
                 "max_attempts",

@@ -392,10 +392,10 @@ def test_the_errors_of_replies_are_summed_by_kind_and_noted_with_their_shares(tm
     assert told["reply_errors"] == {"replies": 6, "schema": 1, "logic": 0, "cash": 4}
     (note, *_) = summary_notes(told)
     assert note.en == (
-        "of 6 replies of the decider's models 1 (17%) could not be used, 0 (0%) contradicted the facts or the "
+        "of 6 replies of the decider's models 1 (17%) had an error of form, 0 (0%) contradicted the facts or the "
         "market's rules, and 4 (67%) spent more than there was"
     )
-    assert note.zh.startswith("决策模型的 6 个回复中，1 (17%) 个无法使用")
+    assert note.zh.startswith("决策模型的 6 个回复中，1 (17%) 个有格式错误")
 
 
 @pytest.mark.parametrize("noted", [None, {"replies": 0, "schema": 1}, {"replies": "3"}, [1]])

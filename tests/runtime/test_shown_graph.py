@@ -18,7 +18,7 @@ from quantgraph.agents.trader import create_trader_subgraph
     [
         (create_signal_subgraph, ["reflection", "data_fetch", "signal_generate", "validate", "clarify"]),
         (create_trading_graph, ["signal", "daily_loop", "decision", "report"]),
-        (create_dual_agent_subgraph, ["begin", "decide"]),
+        (create_dual_agent_subgraph, ["begin", "think", "act", "observe"]),
         (create_execution_subgraph, ["begin", "think", "act", "observe"]),
         (create_trader_subgraph, ["begin", "think", "act", "observe"]),
     ],

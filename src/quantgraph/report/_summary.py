@@ -281,9 +281,9 @@ def summary_notes(summary: Mapping[str, Any]) -> Iterator[Note]:
             for place, kind in enumerate(_OF_REPLIES)
         )
         yield Note(
-            zh=f"决策模型的 {replies} 个回复中，{schema} 个无法使用，{logic} 个违背事实或市场规则，"
+            zh=f"决策模型的 {replies} 个回复中，{schema} 个有格式错误，{logic} 个违背事实或市场规则，"
             f"{cash} 个超出资金",
-            en=f"of {replies} replies of the decider's models {schema} could not be used, {logic} "
+            en=f"of {replies} replies of the decider's models {schema} had an error of form, {logic} "
             f"contradicted the facts or the market's rules, and {cash} spent more than there was",
         )
     yield from _lot_notes(summary.get("plan") or {}, summary.get("purchase"))

@@ -10,7 +10,7 @@ from dual_agent_models import asked_by, decision, item
 from langchain_core.messages import AIMessage
 
 from quantgraph.agents.dual_agent._config import Meter
-from quantgraph.agents.dual_agent._decide import Batch, decide_batch
+from quantgraph.agents.dual_agent._loop import Batch, DualLoop
 
 SYMBOLS = ("AAPL", "MSFT", "TSLA", "V")
 VALUES = dict(zip(SYMBOLS, (5_000.0, 0.0, 3_000.0, 12_000.0), strict=True))
@@ -29,7 +29,15 @@ def batch(attempts=1, **more):
     held = sum(VALUES.values())
     portfolio = {"total_assets": 50_000.0 + held, "available_cash": 50_000.0, "position_value": held}
     more = {"min_cash_ratio": 0.0} | more
-    return Batch(features=features, portfolio=portfolio, prompt="Decide.", max_attempts=attempts, **more)
+    return Batch(
+        features=features, portfolio=portfolio, prompts={"decision": "Decide."}, max_attempts=attempts, **more
+    )
+
+
+def decide_batch(task, agents):
+    """Decide a batch; the decisions, and the replies that it took."""
+    state = DualLoop(batch=task, agents=agents).run({})
+    return state["decisions"], state["draft"]["attempts"]
 
 
 def answer(*texts):

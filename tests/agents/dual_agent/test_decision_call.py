@@ -64,13 +64,11 @@ def test_the_decision_sees_the_documented_facts(features):
         "available_cash": 92000.0,
         "position_value": 8000.0,
     }
-    apple, tesla = (facts["symbols"][name]["features"] for name in ("AAPL", "TSLA"))
-    assert apple["fundamental_data"]["pe_ratio"] == 28.5
-    assert apple["filter_reasoning"] == "why AAPL"
-    assert apple["market_data"]["price"] == 185.5
+    apple, tesla = (facts["symbols"][name] for name in ("AAPL", "TSLA"))
+    assert (apple["pe_ratio"], apple["filter_reasoning"], apple["price"]) == (28.5, "why AAPL", 185.5)
     # The filter did not ask for TSLA's, and is shown no fundamentals itself.
-    assert "fundamental_data" not in tesla
-    assert "fundamental_data" not in models.filters[0]["symbols"]["AAPL"]["features"]
+    assert (tesla["pe_ratio"], tesla["filter_reasoning"]) == (None, None)
+    assert "pe_ratio" not in models.filters[0]["symbols"]["AAPL"]
 
 
 def test_one_bad_symbol_is_repaired_and_the_other_stands(features):
@@ -106,14 +104,39 @@ def test_prose_is_asked_for_again_and_counted(features):
     assert [results[name]["hold_reason"] for name in ("AAPL", "TSLA")] == ["model", "model"]
 
 
-def test_cash_that_does_not_suffice_is_asked_about_and_then_bought_in_order(features):
+def test_cash_that_does_not_suffice_is_asked_about_and_then_spent_in_order(features):
     both = {"AAPL": decision("increase", 60_000), "TSLA": decision("increase", 60_000)}
     models = Models(both, both, both)
     results = decide_batch_dual_agent(features, models.cfg)
     assert "not enough cash" in models.asked[1][-1]
-    # 92,000 of cash: 55,000 for the first, and the second would need 57,000 of the 37,000 that are left.
+    # 92,000 of cash: 55,000 for the first, and the second has the 37,000 that are left of its 57,000.
     assert results["AAPL"]["target_cash_amount"] == 60_000
-    assert (results["TSLA"]["action"], results["TSLA"]["hold_reason"]) == ("hold", "rejected")
+    assert (results["TSLA"]["action"], results["TSLA"]["target_cash_amount"]) == ("increase", 40_000)
+    assert results["TSLA"]["note"] == "an increase by 57000.00 is cut to the cash that is left, 37000.00"
+
+
+def test_the_models_order_decides_who_is_cut_and_not_that_of_the_symbols():
+    """ZZZ stands first in the reply, so AAPL has what is left; symbols in lower case and a list are read."""
+    wished = {"ZZZ": decision("increase", 6_000, 0.2), "AAPL": decision("increase", 6_000, 0.9)}
+    listed = [{"symbol": name.lower(), **each} for name, each in wished.items()]
+    for symbols in (("AAPL", "ZZZ"), ("ZZZ", "AAPL")):
+        for reply in (wished, json.dumps({"decisions": listed})):
+            models = Models(*[reply] * 3)
+            cfg = models.cfg | {"portfolio": {"total_cash": 10_000}}
+            results = decide_batch_dual_agent([item(symbol) for symbol in symbols], cfg)
+            assert [results[name]["target_cash_amount"] for name in ("ZZZ", "AAPL")] == [6_000, 4_000]
+
+
+@pytest.mark.parametrize(("confidence", "targets"), [(0.9, [4_000, 6_000]), (0.2, [6_000, 4_000])])
+def test_a_renewed_decision_has_its_place_in_the_latest_reply_and_confidence_breaks_a_tie(
+    confidence, targets
+):
+    """ZZZ is first in the first reply, AAPL in the one that renews it."""
+    faulty = {"ZZZ": decision("increase", 6_000, 0.5), "AAPL": decision("increase", -1, 0.5)}
+    models = Models(faulty, {"AAPL": decision("increase", 6_000, confidence)})
+    cfg = models.cfg | {"portfolio": {"total_cash": 10_000}, "agents": {"retry": {"max_attempts": 2}}}
+    results = decide_batch_dual_agent([item("AAPL"), item("ZZZ")], cfg)
+    assert [results[name]["target_cash_amount"] for name in ("ZZZ", "AAPL")] == targets
 
 
 def test_a_sale_pays_for_a_purchase(features):
@@ -222,10 +245,7 @@ def test_what_fits_stands_if_nothing_readable_follows_a_lack_of_cash(features):
         {"AAPL": decision("increase", 60_000), "TSLA": decision("increase", 60_000)}, "oops", "oops"
     )
     results = decide_batch_dual_agent(features, models.cfg)
-    # 92,000 of cash: 55,000 for the first, and the second would need 57,000 of the 37,000 that are left.
-    assert results["AAPL"]["target_cash_amount"] == 60_000
-    assert (results["TSLA"]["action"], results["TSLA"]["hold_reason"]) == ("hold", "rejected")
-    assert "57000.00 does not fit" in results["TSLA"]["note"]
+    assert [results[name]["target_cash_amount"] for name in ("AAPL", "TSLA")] == [60_000, 40_000]
     meta = results["__meta__"]
     assert (meta["parse_errors"], meta["cash_errors"]) == (2, 1)
 
@@ -427,7 +447,10 @@ def test_the_filter_alone(features):
     models = Models(need=("TSLA", "FAKE"))
     chosen = filter_stocks_needing_fundamental(features, models.cfg)
     assert chosen["stocks_need_fundamental"] == ["TSLA"]
-    assert chosen["reasoning"] == {"AAPL": "why AAPL", "TSLA": "why TSLA"}
+    assert chosen["reasoning"] == {"TSLA": "why TSLA"}
+    for need in (["tsla"], ["$TSLA"]):
+        chosen = filter_stocks_needing_fundamental(features, Models(need=need).cfg)
+        assert chosen["stocks_need_fundamental"] == ["TSLA"]
     assert filter_stocks_needing_fundamental(features, enable_llm=False)["stocks_need_fundamental"] == [
         "AAPL",
         "TSLA",
@@ -436,13 +459,13 @@ def test_the_filter_alone(features):
 
 def test_the_decision_alone_with_a_prompt_of_ones_own(features):
     models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
-    config, meta = LLMConfig(model=models.model, cache_mode="off"), {}
+    config, meta = LLMConfig(model=models.model, cache={"enabled": False}), {}
     results = _decide_batch_portfolio_dual_agent(
         features, config, "Decide.", LLMClient({"decision": config}), meta, models.cfg
     )
     assert list(results) == ["AAPL", "TSLA"]
     assert models.asked[0][0] == "Decide."
-    assert models.facts[0]["symbols"]["AAPL"]["features"]["fundamental_data"]["pe_ratio"] == 28.5
+    assert models.facts[0]["symbols"]["AAPL"]["pe_ratio"] == 28.5
     assert meta["calls"] == 1
 
 

@@ -10,7 +10,7 @@ from quantgraph.agents.dual_agent import _validation
 
 NO_LIMIT = {"min_cash_ratio": 0.0, "cost_rate": 0.0}
 check_cash = partial(_validation.check_cash, **NO_LIMIT)
-hold_those_that_do_not_fit = partial(_validation.hold_those_that_do_not_fit, **NO_LIMIT)
+fit_to_cash = partial(_validation.fit_to_cash, **NO_LIMIT)
 
 
 def decision(action, target):
@@ -69,29 +69,33 @@ def test_a_ratio_below_the_least_is_a_fault_of_its_own():
     assert check_cash({"B": decision("increase", 10_000.0)}, positions, portfolio, min_cash_ratio=0.1) is None
 
 
-def test_in_the_order_of_the_universe_those_that_fit_stand():
+def test_in_the_order_of_the_reply_the_first_that_does_not_fit_takes_what_is_left():
     positions, portfolio = book(10_000.0, A=0.0, B=0.0, C=0.0, D=1_000.0)
     wished = {
-        "D": decision("close", 0.0),
         "C": decision("increase", 3_000.0),
-        "B": decision("increase", 7_000.0),
+        "B": decision("increase", 9_000.0),
         "A": decision("increase", 5_000.0),
+        "D": decision("close", 0.0),
     }
-    settled = hold_those_that_do_not_fit(wished, positions, portfolio)
-    # 11,000 with the sale: A takes 5,000, B does not fit the 6,000 left, C does.
-    assert list(settled) == ["A", "B", "C", "D"]
-    assert {name: each["action"] for name, each in settled.items()} == {
-        "A": "increase", "B": "hold", "C": "increase", "D": "close",
-    }  # fmt: skip
-    assert settled["B"] == {
+    fitted = fit_to_cash(wished, positions, portfolio, least_buys={"A": 1.0, "B": 700.0})
+    # 11,000 with the sale: C takes 3,000, B the 8,000 that are left of its 9,000, and A nothing.
+    assert fitted["B"] == wished["B"] | {
+        "target_cash_amount": 8_000.0,
+        "note": "an increase by 9000.00 is cut to the cash that is left, 8000.00",
+    }
+    assert fitted["A"] == {
         "action": "hold",
         "target_cash_amount": 0.0,
         "confidence": 0.5,
         "reasons": [],
-        "note": "an increase by 7000.00 does not fit the cash that is left, 6000.00",
+        "note": "an increase by 5000.00 does not fit the cash that is left, 0.00",
         "hold_reason": "rejected",
     }
-    assert wished["B"]["action"] == "increase"
+    assert (fitted["C"], fitted["D"]) == (wished["C"], wished["D"])
+    # A lot of B costs more than is left, so what comes after it has its turn; without a price none is bought.
+    for least_buys in ({"A": 1.0, "B": 8_000.01}, {"A": 1.0}):
+        fitted = fit_to_cash(wished, positions, portfolio, least_buys=least_buys)
+        assert [fitted[name]["action"] for name in "ABCD"] == ["increase", "hold", "increase", "close"]
 
 
 AMOUNT = st.floats(0, 50_000)
@@ -104,17 +108,17 @@ AMOUNT = st.floats(0, 50_000)
     ratio=st.floats(0, 0.9),
     cost=st.floats(0, 0.01),
 )
-def test_what_is_settled_passes_the_check(held, targets, cash, ratio, cost):
+def test_what_fits_passes_the_check_whatever_the_order_of_the_symbols(held, targets, cash, ratio, cost):
     positions, portfolio = book(cash, **dict(zip("ABCD", held, strict=True)))
     wished = {
         name: decision("increase" if target > positions[name] else "decrease", target)
         for name, target in zip("ABCD", targets, strict=True)
     }
     options = {"min_cash_ratio": ratio, "cost_rate": cost}
-    settled = hold_those_that_do_not_fit(wished, positions, portfolio, **options)
-    fault = check_cash(settled, positions, portfolio, **options)
+    more = options | {"least_buys": dict.fromkeys("ABC", 100.0)}
+    fitted = fit_to_cash(wished, positions, portfolio, **more)
+    fault = check_cash(fitted, positions, portfolio, **options)
     assert fault is None or fault.shortfall < 0.01
-    if check_cash(wished, positions, portfolio, **options) is None and any(
-        each["action"] == "increase" for each in wished.values()
-    ):
-        assert settled == wished
+    if check_cash(wished, positions, portfolio, **options) is None:
+        assert fitted == wished
+    assert fit_to_cash(wished, dict(reversed(positions.items())), portfolio, **more) == fitted

@@ -222,9 +222,7 @@ def test_reasons_are_at_most_ten_short_texts(reasons, kept):
     assert read(said("hold", 3000, reasons=reasons))["reasons"] == kept
 
 
-@pytest.mark.parametrize(
-    "value", [None, "hold", 3, [], [{"symbol": "AAPL"}], {"decisions": []}, {"decisions": None}]
-)
+@pytest.mark.parametrize("value", [None, "hold", 3, [], ["AAPL"], {"decisions": []}, {"decisions": None}])
 def test_a_reply_that_is_no_object_by_symbol_has_a_fault_for_each(value):
     decisions, faults = read_decisions(value, HOLDINGS)
     assert decisions == {}

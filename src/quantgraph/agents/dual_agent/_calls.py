@@ -18,24 +18,23 @@ from quantgraph.agents.dual_agent._config import (
     metered,
     read_config,
 )
-from quantgraph.agents.dual_agent._decide import (
+from quantgraph.agents.dual_agent._features import check_features_list, fill_features, positions_of
+from quantgraph.agents.dual_agent._loop import (
     DECISION_PROMPT,
     ROLES,
     Batch,
-    Decided,
-    Filtered,
+    Decisions,
+    attempts_left,
     choose_fundamentals,
     day_of,
     decide_all,
     decided_at,
-    held,
+    fallback_hold,
     portfolio_of,
     prompts_of,
     renewed_part,
-    spent_attempts,
+    with_market_as_reason,
 )
-from quantgraph.agents.dual_agent._features import check_features_list, fill_features, positions_of
-from quantgraph.agents.dual_agent._graph import DualAgentInput, Steps, compiled
 from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.memory._episodes import DecisionEpisode
@@ -114,50 +113,32 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     config = _checked_config(cfg, ctx, enable_llm)
     features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
     batch = _batch(features, config, ctx, rejected_orders)
-    meter, version = Meter(), _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
     asked, standing = renewed_part(batch, _last_decisions(previous_decisions, ctx))
+    meter = Meter()
     if enable_llm:
-        history = past_texts(
-            asked.positions, decision_history, previous_decisions, pipeline, day=day_of(features)
-        )
-        ask = LLMClient({role: config.llm_config(role) for role in ROLES}).ask
-        steps = Steps(config=config, ask=ask, prompts={"en": prompts_of(config, "en")})
-        decided = _invoked(
-            steps, replace(asked, history=history), meter, config.llm_config("decision"), run_id
-        )
+        day = day_of(features)
+        history = past_texts(asked.positions, decision_history, previous_decisions, pipeline, day=day)
+        asked = replace(asked, history=history)
+        decided = _decided(asked, config.client(*ROLES), meter, config.llm, run_id)
     else:
-        decided = held(asked, _DISABLED)
+        held = {
+            name: fallback_hold(value, _DISABLED, batch.timestamp) for name, value in asked.positions.items()
+        }
+        decided = with_market_as_reason(held, asked.rejected)
     decisions = {name: (standing | decided)[name] for name in batch.positions}
     if pipeline is not None:
         pipeline.put("decisions", decisions)
         if enable_llm:
             _remember(pipeline, decisions, asked.features)
+    version = _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
     return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
 
 
-def _invoked(
-    steps: Steps, batch: Batch, meter: Meter, llm: LLMConfig, run_id: str | None
-) -> dict[str, dict[str, Any]]:
-    """Return the decisions of the subgraph, which is invoked for each batch, and count its calls."""
-    graph = compiled(steps, checkpointer=False)  # a host's node may call it for several batches
-
-    def decide_one(part: Batch) -> Decided:
-        if meter.failed:
-            return Decided(decisions=held(part, meter.failed))
-        symbols = part.positions
-        asked = DualAgentInput(
-            features_list=[dict(item) for item in part.features],
-            cash=part.portfolio["available_cash"],
-            total_assets=part.portfolio["total_assets"],
-            history=dict(part.history),
-            rejected_orders=[dict(each) for each in part.rejected if each["symbol"] in symbols],
-        )
-        done = graph.invoke(asked)
-        meter.add(done["meta"])
-        return Decided(decisions=done["decisions"])
-
+def _decided(batch: Batch, client: LLMClient, meter: Meter, llm: LLMConfig, run_id: str | None) -> Decisions:
+    """Decide all symbols, within the budget of the run id."""
+    agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
     with metered(meter, llm, run_id):
-        return dict(decide_all(batch, decide_one).decisions)
+        return decide_all(batch, agents).decisions
 
 
 def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
@@ -184,22 +165,14 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
     """
     config = _checked_config(cfg, ctx, enable_llm)
     features = check_features_list(features_list)
-    symbols, meter = [item["symbol"] for item in features], Meter()
-    chosen = Filtered(need=tuple(symbols), reasoning=dict.fromkeys(symbols, _DISABLED))
+    need, why, meter = [item["symbol"] for item in features], dict[str, str](), Meter()
     if enable_llm:
-        ask = LLMClient({"filter": config.llm_config("filter")}).ask
+        agents = Agents(client=config.client("filter").ask, ends_asking=is_model_failure, meter=meter)
         pipeline = ctx if isinstance(ctx, PipelineContext) else None
-        history = past_texts(symbols, decision_history, previous_decisions, pipeline, day=day_of(features))
-        with metered(meter, config.llm_config("filter"), run_id):
+        history = past_texts(need, decision_history, previous_decisions, pipeline, day=day_of(features))
+        with metered(meter, config.llm, run_id):
             batch = replace(_batch(features, config, ctx, None), history=history)
-            agents = Agents(
-                filter_prompt=prompts_of(config, "en")[0],
-                ask=meter.counting(ask),
-                meter=meter,
-                ends_asking=is_model_failure,
-            )
-            chosen = choose_fundamentals(batch, agents)
-    need, why = list(chosen.need), dict(chosen.reasoning)
+            need, why = choose_fundamentals(batch, agents)
     return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
 
 
@@ -223,15 +196,17 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
     are not hold go into the memory of ``pipeline_ctx``.
     """
-    config, meter, shared = read_config(cfg), Meter(), ctx or pipeline_ctx
+    config, shared = read_config(cfg), ctx or pipeline_ctx
     features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
-    batch = _batch(features, config, shared, rejected_orders)
+    batch = replace(
+        _batch(features, config, shared, rejected_orders), prompts={"decision": system_prompt}, filters=False
+    )
     asked, standing = renewed_part(batch, _last_decisions(previous_decisions, shared))
     history = past_texts(
         asked.positions, decision_history, previous_decisions, pipeline_ctx, day=day_of(features)
     )
-    steps = Steps(config=config, ask=client.ask, prompts={"en": ("", system_prompt)}, filters=False)
-    decided = _invoked(steps, replace(asked, history=history), meter, llm_cfg, run_id)
+    meter = Meter()
+    decided = _decided(replace(asked, history=history), client, meter, llm_cfg, run_id)
     decisions = {name: (standing | decided)[name] for name in batch.positions}
     meta_agg |= meter.counts()
     if pipeline_ctx is not None:
@@ -288,10 +263,11 @@ def _batch(
     return Batch(
         features=features,
         portfolio=_portfolio(features, config, ctx),
-        prompt="",
+        prompts=prompts_of(config, "en"),
         rejected=tuple(rejected or ()),
         min_cash_ratio=config.portfolio.min_cash_ratio,
-        max_attempts=max(0, config.max_attempts - spent_attempts(rejected or ())),
+        max_attempts=attempts_left(config.max_attempts, rejected or ()),
+        filters=config.features.asks_filter(features),
         timestamp=decided_at(features),
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from langchain_core.language_models import BaseChatModel
@@ -30,65 +30,13 @@ from quantgraph.recording import Budget, Entry, Recording
 from quantgraph.recording.scope import Scope, current_scope, in_scope
 from quantgraph.settings import Role, RoleModel, Settings, load_settings
 
-_ROLE_OF = {"decision": "decision_agent", "filter": "fundamental_filter"}
+_FULL: CacheMode = "full"
 
 
 class _Section(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, arbitrary_types_allowed=True, protected_namespaces=()
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LLMConfig:
-    """The model of one agent, a face of the settings: None leaves a field to them.
-
-    ``max_retries`` are requests after the first one, ``backoff_factor`` is the first wait in seconds, which
-    doubles; the budget is that of a plain call, or of all that share its ``run_id``.
-    """
-
-    role: Role = "decision"
-    provider: Literal["openai"] = "openai"
-    base_url: str | None = None
-    model: str | BaseChatModel | None = None
-    temperature: float | None = None
-    max_tokens: int | None = None
-    seed: int | None = None
-    timeout_sec: float | None = None
-    max_retries: int | None = None
-    backoff_factor: float | None = None
-    cache_mode: CacheMode = "full"
-    cache_ttl_hours: float = 24.0
-    max_prompt_tokens: int | None = None
-    max_completion_tokens: int | None = None
-
-    @property
-    def model_settings(self) -> dict[str, Any]:
-        """What is fixed here, see :meth:`.Settings.with_model`."""
-        fixed = {
-            "name": self.model if isinstance(self.model, str) else None,
-            "temperature": self.temperature,
-            "max_tokens": self.max_tokens,
-            "seed": self.seed,
-            "retry_wait": self.backoff_factor,
-            "openai_base_url": self.base_url,
-            "request_timeout": self.timeout_sec,
-            "max_attempts": None if self.max_retries is None else self.max_retries + 1,
-        }
-        return {name: value for name, value in fixed.items() if value is not None}
-
-    @property
-    def settings(self) -> Settings:
-        """The settings of a plain call."""
-        cache = {"llm_cache": self.cache_mode, "llm_cache_ttl_hours": self.cache_ttl_hours}
-        fixed = self.model_settings
-        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
-        return load_settings(models={self.role: own}, **fixed, **cache)
-
-    @property
-    def budget(self) -> Budget:
-        """The budget of a plain call."""
-        return Budget(prompt_tokens=self.max_prompt_tokens, completion_tokens=self.max_completion_tokens)
 
 
 class _Retry(_Section):
@@ -98,7 +46,7 @@ class _Retry(_Section):
 
 class _ReplyCache(_Section):
     enabled: bool = True
-    ttl_hours: float = Field(LLMConfig.cache_ttl_hours, gt=0, allow_inf_nan=False)
+    ttl_hours: float = Field(24.0, gt=0, allow_inf_nan=False)
 
 
 class _Budget(_Section):
@@ -112,14 +60,51 @@ class _Model(_Section):
     max_tokens: int | None = Field(None, ge=1)
 
 
-class _LLM(_Model):
-    provider: Literal["openai"] = LLMConfig.provider
+class _Mode(_Section):
+    mode: CacheMode = _FULL
+
+
+class LLMConfig(_Model):
+    """The model of the agents, ``llm`` of ``cfg``; what is not given is that of the settings.
+
+    ``retry`` has the requests after the first one, and the first wait in seconds, which doubles; the budget
+    is that of a plain call, or of all that share its ``run_id``.
+    """
+
+    provider: Literal["openai"] = "openai"
     base_url: str | None = None
     seed: int | None = None
     timeout_sec: float | None = Field(None, gt=0, allow_inf_nan=False)
     retry: _Retry = _Retry()
     cache: _ReplyCache = _ReplyCache()
     budget: _Budget = _Budget()
+
+    @property
+    def model_settings(self) -> dict[str, Any]:
+        """What is fixed here, see :meth:`.Settings.with_model`."""
+        retry = self.retry if "retry" in self.model_fields_set else None
+        fixed = {
+            "name": self.model if isinstance(self.model, str) else None,
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "retry_wait": retry and retry.backoff_factor,
+            "openai_base_url": self.base_url,
+            "request_timeout": self.timeout_sec,
+            "max_attempts": retry and retry.max_retries + 1,
+        }
+        return {name: value for name, value in fixed.items() if value is not None}
+
+    def settings(self, role: Role, mode: CacheMode = _FULL) -> Settings:
+        """The settings of a plain call."""
+        fixed = self.model_settings
+        own = {name: fixed.pop(name) for name in [*fixed] if name in RoleModel.model_fields}
+        return load_settings(
+            models={role: own},
+            **fixed,
+            llm_cache=mode if self.cache.enabled else "off",
+            llm_cache_ttl_hours=self.cache.ttl_hours,
+        )
 
 
 class _Agent(_Model):
@@ -145,15 +130,15 @@ class _Portfolio(_Section):
     min_cash_ratio: float = Field(0.0, ge=0, lt=1, allow_inf_nan=False)
 
 
-class _Mode(_Section):
-    mode: CacheMode = LLMConfig.cache_mode
-
-
 class FeatureOptions(_Section):
-    """What the models are shown; a part that is switched off is not read at all."""
+    """What the models are shown; a part that is switched off is not read at all.
+
+    ``filter`` None asks the filter only where the features have no fundamentals of their own.
+    """
 
     news: bool = True
     fundamentals: bool = True
+    filter: bool | None = None
     top_k: int = Field(5, ge=1, le=50)
     news_days: int = Field(2, ge=1, le=90)
     price: bool = False
@@ -162,6 +147,11 @@ class FeatureOptions(_Section):
     def most_news(self) -> int:
         """News of a symbol at most."""
         return self.top_k if self.news else 0
+
+    def asks_filter(self, features_list: Iterable[Mapping[str, Any]]) -> bool:
+        """Whether the filter chooses the symbols whose fundamentals are shown."""
+        local = any(item["features"].get("fundamental_data") for item in features_list)
+        return self.fundamentals and (not local if self.filter is None else self.filter)
 
 
 class DualAgentConfig(_Section):
@@ -172,14 +162,14 @@ class DualAgentConfig(_Section):
     ``cache.{enabled, ttl_hours}`` and ``budget.{max_prompt_tokens, max_completion_tokens}``;
     ``agents.dual_agent`` has ``decision_agent`` and ``fundamental_filter``, each with ``prompt`` (the name of
     a file of the package, or the path of one of your own), and with ``model``, ``temperature`` and
-    ``max_tokens`` before those of ``llm``; ``agents.retry.max_attempts`` counts the
-    attempts of the model and of the market together; ``portfolio`` has ``total_cash`` and
-    ``min_cash_ratio``; ``cache.mode`` is one of :data:`~quantgraph.llm.CacheMode`; ``features`` has ``news``
-    and ``fundamentals`` (False leaves them out), ``top_k`` news of ``news_days``, and ``price``, which
-    repeats the open.
+    ``max_tokens`` before those of ``llm``; ``agents.retry.max_attempts`` counts the replies of the decision;
+    ``portfolio`` has ``total_cash`` and ``min_cash_ratio``; ``cache.mode`` is one of
+    :data:`~quantgraph.llm.CacheMode`; ``features``, see :class:`.FeatureOptions`, has ``news`` and
+    ``fundamentals`` (False leaves them out), ``filter``, ``top_k`` news of ``news_days``, and ``price``,
+    which repeats the open.
     """
 
-    llm: _LLM = _LLM()
+    llm: LLMConfig = LLMConfig()
     agents: _Agents = _Agents()
     portfolio: _Portfolio = _Portfolio()
     cache: _Mode = _Mode()
@@ -187,32 +177,28 @@ class DualAgentConfig(_Section):
 
     @property
     def max_attempts(self) -> int:
-        """Attempts of the model and of the market together."""
+        """Replies of the decision at most."""
         return self.agents.retry.max_attempts
 
     def agent(self, role: Role) -> _Agent:
         """Options of the agent with a role, ``filter`` or ``decision``."""
-        found: _Agent = getattr(self.agents.dual_agent, _ROLE_OF[role])
-        return found
+        both = self.agents.dual_agent
+        return both.decision_agent if role == "decision" else both.fundamental_filter
 
     def llm_config(self, role: Role) -> LLMConfig:
         """Configuration of a role's model: its agent's own options before those of ``llm``."""
-        llm, agent = self.llm, self.agent(role)
-        return LLMConfig(
-            role=role,
-            provider=llm.provider,
-            base_url=llm.base_url,
-            model=agent.model or llm.model,
-            temperature=llm.temperature if agent.temperature is None else agent.temperature,
-            max_tokens=agent.max_tokens or llm.max_tokens,
-            seed=llm.seed,
-            timeout_sec=llm.timeout_sec,
-            max_retries=llm.retry.max_retries if "retry" in llm.model_fields_set else None,
-            backoff_factor=llm.retry.backoff_factor if "retry" in llm.model_fields_set else None,
-            cache_mode=self.cache.mode if llm.cache.enabled else "off",
-            cache_ttl_hours=llm.cache.ttl_hours,
-            max_prompt_tokens=llm.budget.max_prompt_tokens,
-            max_completion_tokens=llm.budget.max_completion_tokens,
+        agent = self.agent(role)
+        own = {name: getattr(agent, name) for name in _Model.model_fields}
+        return self.llm.model_copy(update={name: each for name, each in own.items() if each is not None})
+
+    def client(self, *roles: Role) -> LLMClient:
+        """The models of a plain call."""
+        configs = {role: self.llm_config(role) for role in roles}
+        return LLMClient(
+            {
+                role: role_model(role, model=each.model, settings=each.settings(role, self.cache.mode))
+                for role, each in configs.items()
+            }
         )
 
 
@@ -239,7 +225,7 @@ class LLMClient:
 
     def __init__(self, configs: Mapping[Role, LLMConfig | BaseChatModel]) -> None:
         self._models = {
-            role: role_model(role, model=config.model, settings=config.settings)
+            role: role_model(role, model=config.model, settings=config.settings(role))
             if isinstance(config, LLMConfig)
             else config
             for role, config in configs.items()
@@ -267,32 +253,10 @@ class Meter:
     tokens_completion: int = 0
     failed: str = ""
 
-    def counting(self, ask: Ask) -> Ask:
-        """Return an ``ask`` that counts its calls and tokens."""
-
-        def asked(role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
-            try:
-                reply = ask(role, messages)
-            except QuantGraphError as error:
-                self.calls += not isinstance(error, BudgetExceeded)  # which is raised before a call
-                raise
-            self.calls += 1
-            prompt, completion = token_counts(reply)
-            self.tokens_prompt += prompt or 0
-            self.tokens_completion += completion or 0
-            return reply
-
-        return asked
-
     def on_entry(self, entry: Entry, served: bool) -> None:
         """Count a call of the cache, or the time of one that was sent."""
         self.cache_hits += served
         self.latency_ms_sum += round(1000 * float(entry.facts.get("seconds") or 0.0))
-
-    def add(self, counts: Mapping[str, Any]) -> None:
-        """Add the counts of calls that were made elsewhere, and why the models failed."""
-        for name, value in counts.items():
-            setattr(self, name, getattr(self, name) + value)
 
     def counts(self) -> dict[str, Any]:
         """The counts as plain JSON; errors of logic and cash, and ``failed``, only if there are any."""
@@ -302,12 +266,25 @@ class Meter:
 
 @dataclass(frozen=True, kw_only=True)
 class Agents:
-    """How the two agents are asked."""
+    """How the two agents are asked, and what that took."""
 
-    filter_prompt: str
-    ask: Ask
-    meter: Meter
+    client: Ask
     ends_asking: Callable[[QuantGraphError], bool]
+    meter: Meter = field(default_factory=Meter)
+
+    def ask(self, role: Role, messages: Sequence[AnyMessage]) -> AIMessage:
+        """Return the reply of a role's model, and count it."""
+        meter = self.meter
+        try:
+            reply = self.client(role, messages)
+        except QuantGraphError as error:
+            meter.calls += not isinstance(error, BudgetExceeded)  # which is raised before a call
+            raise
+        prompt, completion = token_counts(reply)
+        meter.calls += 1
+        meter.tokens_prompt += prompt or 0
+        meter.tokens_completion += completion or 0
+        return reply
 
     def give_up(self, error: QuantGraphError) -> None:
         """Note why the models are asked no more; raise an error that is not one of the models."""
@@ -339,7 +316,11 @@ def metered(meter: Meter, config: LLMConfig, run_id: str | None) -> Iterator[Non
 
 def _recording(run_id: str, config: LLMConfig) -> Recording:
     with _LOCK:
-        found = _RECORDINGS.pop(run_id, None) or Recording(run_id, budget=config.budget)
+        spent = Budget(
+            prompt_tokens=config.budget.max_prompt_tokens,
+            completion_tokens=config.budget.max_completion_tokens,
+        )
+        found = _RECORDINGS.pop(run_id, None) or Recording(run_id, budget=spent)
         _RECORDINGS[run_id] = found
         if len(_RECORDINGS) > _MAX_RUNS:
             _RECORDINGS.popitem(last=False)

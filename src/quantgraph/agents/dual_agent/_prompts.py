@@ -7,14 +7,16 @@ Each text stands in the conversation after the reply that it is about.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final
 
-from quantgraph._util.texts import Language, escape_controls, say
+from quantgraph._util.texts import Language, escape_controls
 from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
@@ -85,9 +87,9 @@ def _prompt_version(name: str) -> str:
     return Path(name).name.removesuffix(_ENDING).replace("_", "/")
 
 
-_PORTFOLIO = ("total_assets", "available_cash", "position_value")
-_AFTER_THE_FILTER = ("fundamental_data", "filter_reasoning")
-
+_FUNDAMENTAL, _NEWS = "fundamental_data", "news_events"
+_ONCE = frozenset({"ticker", "date", "top_k_events"})
+"""Fields that are no column of the table."""
 _AS_THEY_ARE = frozenset({int, bool})
 
 FeatureItem = Mapping[str, Any]
@@ -103,18 +105,51 @@ def decision_facts(
     min_cash_ratio: float,
     cost_rate: float,
 ) -> dict[str, Any]:
-    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; limits, plan and rule if any."""
-    symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
+    """Facts of the decision, with a row of the table for each symbol; limits, plan and rule if any.
+
+    The table has the fields of all sections as ``columns``, without those that no symbol has a value of.
+    ``news`` has each story once, with the symbols that it is of.
+    """
+    rows = {item["symbol"]: _row(item["features"]) for item in features_list}
+    names = dict.fromkeys(name for row in rows.values() for name in row)
+    columns = [name for name in names if any(row.get(name) is not None for row in rows.values())]
+    dates = {str(item["features"].get("market_data", {}).get("date") or "") for item in features_list}
+    news: dict[str, list[str]] = {}
+    for item in features_list:
+        for story in (item["features"].get(_NEWS) or {}).get("top_k_events") or ():
+            news.setdefault(as_data(story), []).append(item["symbol"])
     limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
-    limits = {name: as_data(limit) for name, limit in limits.items() if limit}
-    return {
-        "portfolio_info": {name: as_data(portfolio[name]) for name in _PORTFOLIO},
-        "symbols": symbols,
-        "history": {symbol: _lines(history[symbol]) for symbol in symbols if history.get(symbol)},
-        **({"limits": limits} if limits else {}),
-        **({"plan": plan} if plan else {}),
-        **({"rule": rule} if rule else {}),
+    facts = {
+        "date": max(dates, default=""),
+        "portfolio_info": as_data(portfolio),
+        "columns": columns,
+        "symbols": {symbol: [row.get(name) for name in columns] for symbol, row in rows.items()},
+        "news": [f"{' '.join(symbols)} {story}" for story, symbols in news.items()],
+        "history": {symbol: _lines(history[symbol]) for symbol in rows if history.get(symbol)},
+        "limits": {name: as_data(limit) for name, limit in limits.items() if limit},
+        "plan": plan,
+        "rule": rule,
     }
+    return {name: part for name, part in facts.items() if part or name in ("symbols", "history")}
+
+
+def table_rows(facts: Any) -> dict[str, dict[str, Any]]:
+    """The rows of the table by symbol, each by column; empty for facts of another shape."""
+    table = facts if isinstance(facts, Mapping) else {}
+    columns, rows = table.get("columns"), table.get("symbols")
+    if not isinstance(rows, Mapping) or not isinstance(columns, list):
+        return {}
+    lists = {symbol: row if isinstance(row, list) else [] for symbol, row in rows.items()}
+    return {symbol: dict(zip(columns, row, strict=False)) for symbol, row in lists.items()}
+
+
+def _row(features: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a symbol's features, whatever their section."""
+    row: dict[str, Any] = {}
+    for section, part in features.items():
+        fields = part if isinstance(part, Mapping) else {section: part}
+        row |= {name: as_data(each) for name, each in fields.items() if name not in _ONCE}
+    return row
 
 
 def filter_facts(
@@ -128,13 +163,9 @@ def filter_facts(
 
     ``fundamentals_not_known`` has the symbols that lack a value, by its name; ``all`` if no symbol has it.
     """
+    hidden = (_FUNDAMENTAL, "filter_reasoning")
     before = [
-        {
-            "symbol": item["symbol"],
-            "features": {
-                name: each for name, each in item["features"].items() if name not in _AFTER_THE_FILTER
-            },
-        }
+        {**item, "features": {name: each for name, each in item["features"].items() if name not in hidden}}
         for item in features_list
     ]
     facts = decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
@@ -147,12 +178,14 @@ def filter_facts(
 
 
 def _known(item: FeatureItem) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = item["features"].get("fundamental_data") or {}
+    found: Mapping[str, Any] = item["features"].get(_FUNDAMENTAL) or {}
     return found
 
 
 def as_data(value: Any) -> Any:
-    """JSON with fractions of two decimals, below 1 of two significant digits, and None for NaN and infinity.
+    """JSON with fractions of two decimals, below 1 of two significant digits, from a million on none.
+
+    NaN and infinity are None.
 
     Texts are on one line, and nothing in them looks like a tag.
 
@@ -179,13 +212,37 @@ def _lines(text: str) -> str:
     return "\n".join(map(escape_markup, text.splitlines()))
 
 
+_WHOLE = 1e6
+
+
 def _short(number: float) -> float | None:
     if not math.isfinite(number):
         return None
+    if abs(number) >= _WHOLE:
+        return round(number)
     return round(number, 2) if abs(number) >= 1 else float(f"{number:.2g}")
 
 
 _TEXT_LENGTH = 300
+_AMOUNTS = ("required_cash_this_order", "total_cash_required_all_orders", "available_cash", "cash_shortfall")
+
+
+@cache
+def _texts() -> Mapping[str, tuple[str, str]]:
+    """What a model is told of a reply, by name, in Chinese and English."""
+    found: dict[str, tuple[str, str]] = json.loads(retry_texts())
+    return found
+
+
+def retry_texts() -> str:
+    """The file of what a model is told of a reply."""
+    return (_FOLDER / "retry_v1.json").read_text(encoding="utf-8")
+
+
+def told(name: str, language: Language, *values: Any, **named: Any) -> str:
+    """One of the texts, filled in."""
+    chinese, english = _texts()[name]
+    return (chinese if language == "zh" else english).format(*values, **named)
 
 
 def fault_retry_text(
@@ -194,160 +251,66 @@ def fault_retry_text(
     symbols: Iterable[str],
     positions: Mapping[str, float],
     language: Language = "en",
+    *,
+    refused: Mapping[str, str] | None = None,
+    pending: Iterable[str] = (),
 ) -> str:
-    """Text on symbols without a valid decision, and on increases that cost more than there is."""
-    lines = []
-    if faults:
-        lines.append(
-            say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")
-        )
+    """Text on all that is refused of a reply.
+
+    Symbols without a valid decision, orders that the market ``refused``, with its words, and increases that
+    cost more than there is; ``pending`` are orders whose outcome the open does not tell.
+    """
+    lines = [told("faulty", language)] if faults or refused else []
     alike: dict[str, list[str]] = {}
     for symbol, fault in faults.items():
-        text = fault.note.text(language)
+        text, current = fault.note.text(language), positions[symbol]
         if fault.kind not in ("shape", "missing"):
-            valid = _valid(positions[symbol], language)
-            text = say(language, zh=f"{text}。{valid}", en=f"{text}. {valid}")
+            text = told(
+                "and_valid", language, text, told("held" if current else "not_held", language, current)
+            )
         alike.setdefault(text, []).append(symbol)
     lines += [f"- {', '.join(names)}: {text}" for text, names in alike.items()]
+    by_market = told("by_market", language)
+    lines += [f"- {symbol}: {by_market}, {_plain(words)}" for symbol, words in (refused or {}).items()]
     if short:
-        if faults:
-            lines.append(
-                say(
-                    language,
-                    zh="其余决策单独看都有效，合在一起却不行：",
-                    en="The other decisions are valid one by one, but not together:",
-                )
-            )
-        lines += [_cash_line(short, language), _smaller(language)]
-    return _text([*lines, _answer_for(symbols, language)])
+        lines += [told("together", language)] if faults or refused else []
+        shares = {"left": 100 * short.remaining_ratio, "least": 100 * short.min_cash_ratio}
+        kept = told("kept", language, fault=short, **shares) if short.reserve else ""
+        lines += [told(short.kind, language, fault=short, kept=kept, **shares), told("smaller", language)]
+    if waiting := ", ".join(pending):
+        lines.append(told("pending", language, waiting))
+    return escape_tags("\n".join([*lines, told("answer", language, ", ".join(symbols))]))
 
 
 def rejection_retry_text(rejected: Sequence[Mapping[str, Any]], language: Language = "en") -> str:
     """Text on orders that the market refused, with the amounts and the suggestion of each ``context``."""
-    lines = [say(language, zh="以下委托被拒绝：", en="These orders were rejected:")]
+    lines = [told("rejected", language)]
     shown: set[str] = set()
     for order in rejected:
         context = order.get("context") or {}
-        amounts = [
-            f"{name} {_plain(context[key])}"
-            for key, name in _AMOUNTS[language].items()
-            if context.get(key) is not None
-        ]
+        known = [name for name in _AMOUNTS if context.get(name) is not None]
+        amounts = [told(name, language, _plain(context[name])) for name in known]
         reason = order.get("reason") or order.get("rejection_reason") or ""
         shares = _plain(order["qty"]).removesuffix(".00") if order.get("qty") else ""
-        shares = say(language, zh=f"{shares} 股，", en=f"{shares} shares, ") if shares else ""
+        shares = told("shares", language, shares) if shares else ""
         lines.append(f"- {order['symbol']}: {shares}{'; '.join([_plain(reason), *amounts])}")
         suggestion = _plain(context.get("suggestion") or "")
         if suggestion and suggestion not in shown:
             shown.add(suggestion)
             lines.append(f"  {suggestion}")
-    symbols = dict.fromkeys(str(order["symbol"]) for order in rejected)
-    other = say(
-        language,
-        zh="请选择不会因此被拒绝的目标，或 hold。",
-        en="Choose targets that are not rejected for the same reason, or hold.",
-    )
-    return _text([*lines, other, _answer_for(symbols, language)])
+    symbols = ", ".join(dict.fromkeys(str(order["symbol"]) for order in rejected))
+    return escape_tags("\n".join([*lines, told("other", language), told("answer", language, symbols)]))
 
 
 def unreadable_retry_text(message: str, language: Language = "en") -> str:
     """Text on a reply that holds no JSON object, or is cut off; ``message`` says what is wrong."""
-    line = say(
-        language,
-        zh=f"上一个回复无法读取：{_plain(message)}",
-        en=f"Your last reply cannot be read: {_plain(message)}",
-    )
-    whole = say(
-        language,
-        zh="请只用要求的 JSON 对象再答一次，理由从简，以免被截断。",
-        en="Answer once more with the JSON object alone; keep the reasons short, so that it is not cut off.",
-    )
-    return _text([line, whole])
-
-
-_AMOUNTS: dict[Language, dict[str, str]] = {
-    "en": {
-        "required_cash_this_order": "this order needs",
-        "total_cash_required_all_orders": "all orders need",
-        "available_cash": "cash is",
-        "cash_shortfall": "missing",
-    },
-    "zh": {
-        "required_cash_this_order": "本委托需要",
-        "total_cash_required_all_orders": "全部委托需要",
-        "available_cash": "可用现金",
-        "cash_shortfall": "缺口",
-    },
-}
-
-
-def _valid(current: float, language: Language) -> str:
-    if not current:
-        return say(
-            language,
-            zh="当前没有持仓：可以 increase（目标大于 0），或 hold（目标 0.00）",
-            en="There is no position: increase to more than 0, or hold at 0.00",
-        )
-    return say(
-        language,
-        zh=f"当前市值 {current:.2f}：可以 increase（目标大于它）、decrease（目标小于它且不小于 0）、"
-        f"close（目标 0）或 hold（目标 {current:.2f}）",
-        en=f"Its value is {current:.2f}: increase to more, decrease to less but at least 0, close to 0, "
-        f"or hold at {current:.2f}",
-    )
-
-
-def _cash_line(fault: CashFault, language: Language) -> str:
-    left, least = 100 * fault.remaining_ratio, 100 * fault.min_cash_ratio
-    if fault.kind == "ratio":
-        return say(
-            language,
-            zh=f"留存现金过少：这些决策之后剩 {fault.remaining_cash:.2f}，占总资产 {left:.2f}%，"
-            f"而最低为 {least:.2f}%；少用 {fault.shortfall:.2f}。",
-            en=f"Too little cash is left: {fault.remaining_cash:.2f} after these decisions, {left:.2f} % of "
-            f"the total assets; at least {least:.2f} % must stay. Spend {fault.shortfall:.2f} less.",
-        )
-    kept = say(
-        language,
-        zh=f"，其中须留 {fault.reserve:.2f}（总资产的 {least:.2f}%）",
-        en=f", of which {fault.reserve:.2f} must stay ({least:.2f} % of the total assets)",
-    )
-    kept = kept if fault.reserve else ""
-    return say(
-        language,
-        zh=f"资金不足：增持需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}{kept}，"
-        f"减持与清仓带来 {fault.proceeds:.2f}，还差 {fault.shortfall:.2f}。",
-        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f}; cash is "
-        f"{fault.available_cash:.2f}{kept}, decreases and closes bring {fault.proceeds:.2f}; "
-        f"{fault.shortfall:.2f} is missing.",
-    )
-
-
-def _smaller(language: Language) -> str:
-    return say(
-        language,
-        zh="请降低增持的目标、减少增持的代码，或改为 hold。",
-        en="Lower the targets, increase fewer symbols, or hold.",
-    )
-
-
-def _answer_for(symbols: Iterable[str], language: Language) -> str:
-    names = ", ".join(symbols)
-    return say(
-        language,
-        zh=f"请用同样的 JSON 只回答这些代码，其他决策不变：{names}",
-        en=f"Answer with the same JSON for these symbols alone; all other decisions stand: {names}",
-    )
+    return escape_tags(told("unreadable", language, _plain(message)))
 
 
 def _plain(value: Any) -> str:
     if is_number(value):
         return f"{value:.2f}" if isinstance(value, float) else str(value)
     return escape_controls(" ".join(str(value).split()))[:_TEXT_LENGTH]
-
-
-def _text(lines: Iterable[str]) -> str:
-    return escape_tags("\n".join(lines))
 
 
 _RECORDS = 7
@@ -366,19 +329,17 @@ def past_texts(
 
     The caller's history is used before the memory of the context, and that before the last decisions.
     """
-    if decision_history:
-        return {
-            each: _history_text(each, decision_history[each])
-            for each in symbols
-            if decision_history.get(each)
-        }
-    if pipeline is not None and pipeline.memory_enabled:
+    last = {} if decision_history else previous_decisions or {}
+    if not decision_history and pipeline is not None and pipeline.memory_enabled:
         episodes = pipeline.memory.episodes
         recalled = (episodes.at(day) if day else episodes).histories(symbols, pipeline.run_id)
         if recalled:
             return recalled
-    last = previous_decisions or {}
-    return {each: _history_text(each, [_dated(last[each])]) for each in symbols if last.get(each)}
+    dated = {
+        name: [{"date": str(each.get("timestamp") or "")[:10], **each}] for name, each in last.items() if each
+    }
+    given = decision_history or dated
+    return {each: _history_text(each, given[each]) for each in symbols if given.get(each)}
 
 
 def _history_text(symbol: str, history: Any) -> str:
@@ -389,20 +350,15 @@ def _history_text(symbol: str, history: Any) -> str:
             f"decision_history of {symbol}: {history!r:.60}; must be a list of records or a text",
             parameter="decision_history",
         )
-    lines = [_line(symbol, each) for each in history[:_RECORDS]]
+    lines = [
+        decision_line(
+            str(each.get("date") or ""),
+            str(each.get("action") or ""),
+            float(each.get("target_cash_amount") or 0.0),
+            float(each.get("confidence") or 0.0),
+            symbol=symbol,
+        )
+        for each in history[:_RECORDS]
+    ]
     left = len(history) - len(lines)
     return "\n".join([HISTORY_HEADING, *lines, *([f"({left} earlier ones are left out)"] if left else [])])
-
-
-def _line(symbol: str, record: Mapping[str, Any]) -> str:
-    return decision_line(
-        str(record.get("date") or ""),
-        str(record.get("action") or ""),
-        float(record.get("target_cash_amount") or 0.0),
-        float(record.get("confidence") or 0.0),
-        symbol=symbol,
-    )
-
-
-def _dated(decision: Mapping[str, Any]) -> dict[str, Any]:
-    return {"date": str(decision.get("timestamp") or "")[:10], **decision}

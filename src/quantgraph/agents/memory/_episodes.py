@@ -1,38 +1,48 @@
-"""One decision that was traded, with its outcome once that is known, and where such episodes are kept."""
+"""One decision that was traded, with its outcome once that is known."""
 
 from __future__ import annotations
 
 import re
-import threading
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from copy import copy, deepcopy
-from dataclasses import dataclass, field, fields
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError, model_validator
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.texts import short_line
-from quantgraph._util.values import finite_number
-from quantgraph.errors import BadFile, BadOption, BadWindow
+from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import session_of
 from quantgraph.market.rules import find_board
 
-if TYPE_CHECKING:
-    from langgraph.store.base import BaseStore
-
-
-_SHOWN_REASON = 120
+_SHOWN_REASON = 80
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")  # "2024-01-02"
-_NUMBERS = ("target_amount", "cash_change", "shares", "confidence", "importance")
-_TEXTS = ("strategy", "reasoning", "outcome_note", "run_id", "id")
-_LISTS = ("reasons", "tags")
-_MAPPINGS = ("market_context", "signals")
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecisionEpisode:
+def _printable(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError(value)
+    return value
+
+
+def _plain(value: dict[str, Any]) -> dict[str, Any]:
+    try:
+        canonical_json(value, allow_nan=False)
+    except (TypeError, RecursionError) as error:
+        raise ValueError(value) from error
+    return value
+
+
+_WORD = "a word such as increase, decrease or close"
+_Text = Annotated[str, Field(description="a text")]
+_Number = Annotated[float, Field(allow_inf_nan=False, description="a finite number")]
+_Share = Annotated[float, Field(ge=0, le=1, description="a number from 0 to 1")]
+_Texts = Annotated[tuple[str, ...], Strict(strict=False), Field(description="a list of texts")]
+_Mapping = Annotated[dict[str, Any], AfterValidator(_plain), Field(description="a dict of plain JSON")]
+
+
+class DecisionEpisode(BaseModel):
     """A decision of one symbol on one simulated day.
 
     Attributes
@@ -80,45 +90,52 @@ class DecisionEpisode:
     '2025-06-10: increase to $5000 (confidence: 0.8)'
     """
 
-    symbol: str
-    action: str
-    date: str = ""
-    strategy: str = ""
-    target_amount: float = 0.0
-    cash_change: float = 0.0
-    shares: float = 0.0
-    confidence: float = 0.5
-    reasoning: str = ""
-    reasons: Sequence[str] = ()
-    market_context: Mapping[str, Any] = field(default_factory=dict)
-    signals: Mapping[str, Any] = field(default_factory=dict)
-    actual_result: float | None = None
-    outcome_known: str = ""
-    outcome_note: str = ""
-    tags: Sequence[str] = ()
-    importance: float = 0.5
-    run_id: str = ""
-    id: str = ""
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.symbol, str) or not self.symbol:
-            raise _invalid("symbol", self.symbol, "a text that is not empty")
-        if not isinstance(self.action, str) or not self.action or not self.action.isprintable():
-            raise _invalid("action", self.action, "a word such as increase, decrease or close")
-        for names, read in ((_TEXTS, _text), (_MAPPINGS, _plain), (_LISTS, _texts), (_NUMBERS, _number)):
-            for name in names:
-                self._set(name, read(name, getattr(self, name)))
-        for name in ("confidence", "importance"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise _invalid(name, getattr(self, name), "a number from 0 to 1")
-        self._set("date", day_text(self.date or self.market_context.get("date") or "", "date"))
-        _set_outcome(self, self.actual_result, self.outcome_known, self.outcome_note)
-        if not self.id:
-            key = canonical_json([self.run_id, self.strategy, self.date, self.symbol])
-            self._set("id", f"ep_{self.date.replace('-', '')}_{content_hash(key, size=8)}")
+    symbol: Annotated[str, Field(min_length=1, description="a text that is not empty")]
+    action: Annotated[str, Field(min_length=1, description=_WORD), AfterValidator(_printable)]
+    date: Any = ""
+    strategy: _Text = ""
+    target_amount: _Number = 0.0
+    cash_change: _Number = 0.0
+    shares: _Number = 0.0
+    confidence: _Share = 0.5
+    reasoning: _Text = ""
+    reasons: _Texts = ()
+    market_context: _Mapping = {}
+    signals: _Mapping = {}
+    actual_result: Annotated[float | None, Field(allow_inf_nan=False, description="a finite number")] = None
+    outcome_known: Any = ""
+    outcome_note: _Text = ""
+    tags: _Texts = ()
+    importance: _Share = 0.5
+    run_id: _Text = ""
+    id: _Text = ""
 
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            own = first.get("ctx", {}).get("error")
+            if isinstance(own, BadOption):
+                raise own from None
+            name, fields = str(first["loc"][0]), type(self).model_fields
+            if first["type"] == "missing":
+                raise BadOption(f"an episode must have the field {name!r}", parameter="episode") from None
+            if name not in fields:
+                raise BadOption(f"an episode has no field {name!r:.60}", parameter="episode") from None
+            raise _invalid(name, values[name], str(fields[name].description)) from None
+
+    @model_validator(mode="after")
+    def _identify(self) -> Self:
+        day = day_text(self.date or self.market_context.get("date") or "", "date")
+        known = self.outcome_known and day_text(self.outcome_known, "outcome_known")
+        key = canonical_json([self.run_id, self.strategy, day, self.symbol])
+        own = self.id or f"ep_{day.replace('-', '')}_{content_hash(key, size=8)}"
+        for name, value in (("date", day), ("outcome_known", known), ("id", own)):
+            object.__setattr__(self, name, value)
+        return self
 
     @property
     def line(self) -> str:
@@ -132,9 +149,12 @@ class DecisionEpisode:
         self, actual_result: float | None, outcome_known: str = "", outcome_note: str = ""
     ) -> DecisionEpisode:
         """The same episode with another outcome, None for none."""
-        episode = copy(self)
-        _set_outcome(episode, actual_result, outcome_known, outcome_note)
-        return episode
+        outcome = {
+            "actual_result": actual_result,
+            "outcome_known": outcome_known,
+            "outcome_note": outcome_note,
+        }
+        return DecisionEpisode(**dict(self) | outcome)
 
     def as_of(self, day: str) -> DecisionEpisode | None:
         """The episode as known at the open of a session, ``YYYY-MM-DD``; None if it is not before it.
@@ -149,8 +169,7 @@ class DecisionEpisode:
 
     def to_json(self) -> dict[str, Any]:
         """All fields as plain JSON."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return values | {name: list(values[name]) for name in _LISTS}
+        return self.model_dump(mode="json")
 
     @classmethod
     def from_json(cls, body: object) -> DecisionEpisode:
@@ -161,15 +180,10 @@ class DecisionEpisode:
         BadOption
             If it is not an object, a field is not known or missing, or a value is not valid.
         """
-        if not isinstance(body, dict):
+        if not isinstance(body, Mapping):
             raise BadOption(
                 f"an episode must be a JSON object, not {type(body).__name__}", parameter="episode"
             )
-        names = {each.name for each in fields(cls)}
-        if unknown := sorted(map(str, body.keys() - names)):
-            raise BadOption(f"an episode has no field {unknown[0]!r:.60}", parameter="episode")
-        if missing := sorted({"symbol", "action"} - body.keys()):
-            raise BadOption(f"an episode must have the field {missing[0]!r}", parameter="episode")
         return cls(**body)
 
 
@@ -196,111 +210,5 @@ def day_text(day: object, parameter: str) -> str:
         raise _invalid(parameter, day, "a simulated date such as 2025-06-10") from error
 
 
-def _set_outcome(episode: DecisionEpisode, result: float | None, known: str, note: str) -> None:
-    values = {
-        "actual_result": None if result is None else _number("actual_result", result),
-        "outcome_known": known and day_text(known, "outcome_known"),
-        "outcome_note": _text("outcome_note", note),
-    }
-    for name, value in values.items():
-        object.__setattr__(episode, name, value)
-
-
 def _invalid(name: str, value: object, valid: str) -> BadOption:
     return BadOption(f"{name}={value!r:.60} of an episode; must be {valid}", parameter=name)
-
-
-def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise _invalid(name, value, "a text")
-    return value
-
-
-def _number(name: str, value: object) -> float:
-    number = finite_number(value)
-    if number is None:
-        raise _invalid(name, value, "a finite number")
-    return number
-
-
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise _invalid(name, value, "a list of texts")
-    return tuple(value)
-
-
-def _plain(name: str, value: object) -> dict[str, Any]:
-    if value == {}:
-        return {}
-    try:
-        canonical_json(value, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _invalid(name, value, "plain JSON") from error
-    if not isinstance(value, dict):
-        raise _invalid(name, value, "a dict of plain JSON")
-    return value
-
-
-_PAGE = 1000
-
-
-class EpisodeStore:
-    """Episodes by id in a namespace of a LangGraph ``BaseStore``, one item an episode.
-
-    An episode replaces the one with its id.
-    """
-
-    def __init__(self, store: BaseStore, namespace: tuple[str, ...]) -> None:
-        self._store, self._namespace = store, namespace
-        self._lock = threading.RLock()  # LangGraph's store in memory cannot be written while it is searched
-        self._read: dict[str, tuple[object, DecisionEpisode]] = {}
-        self._sorted: dict[str | None, list[DecisionEpisode]] = {}
-
-    def refresh(self) -> None:
-        """Take what others have written since."""
-        with self._lock:
-            found: defaultdict[str | None, list[DecisionEpisode]] = defaultdict(list)
-            for each in sorted(self._all(), key=lambda each: (each.symbol, each.id)):
-                found[None].append(each)
-                found[each.symbol].append(each)
-            for episodes in found.values():
-                episodes.sort(key=lambda each: each.date, reverse=True)
-            self._sorted = dict(found)
-
-    def add(self, episodes: Sequence[DecisionEpisode]) -> None:
-        """Write the episodes that are not there already."""
-        with self._lock:
-            for each in episodes:
-                found, body = self._store.get(self._namespace, each.id), each.to_json()
-                if found is None or found.value != body:
-                    self._store.put(self._namespace, each.id, body, index=False)
-
-    def discard(self, episode_id: str) -> None:
-        """Drop an episode, if it is there."""
-        with self._lock:
-            self._store.delete(self._namespace, episode_id)
-
-    def episodes(self, symbol: str | None = None) -> Sequence[DecisionEpisode]:
-        """All episodes of the last refresh, or those of a symbol; newest first, and of one day by symbol."""
-        return self._sorted.get(symbol, ())
-
-    def _all(self) -> Iterator[DecisionEpisode]:
-        read = 0
-        while page := self._store.search(self._namespace, limit=_PAGE, offset=read):
-            for item in page:
-                if tuple(item.namespace) == self._namespace:
-                    yield self._episode(item.key, item.value)
-            read += len(page)
-
-    def _episode(self, key: str, value: object) -> DecisionEpisode:
-        """The episode of an item, read once for each value."""
-        before = self._read.get(key)
-        if before is None or before[0] != value:
-            try:
-                before = self._read[key] = deepcopy(value), DecisionEpisode.from_json(value)
-            except BadOption as error:
-                raise BadFile(
-                    f"item {key!r:.80} of the store {'/'.join(self._namespace)} is not an episode: {error}",
-                    path="/".join(self._namespace),
-                ) from error
-        return before[1]

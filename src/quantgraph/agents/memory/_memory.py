@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -12,14 +14,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
-from langgraph.store.base import BaseStore
+from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 from numpy.typing import NDArray
 
 from quantgraph._util.values import check_whole, is_whole
-from quantgraph.agents.memory._episodes import DecisionEpisode, EpisodeStore, day_text
+from quantgraph.agents.memory._episodes import DecisionEpisode, day_text
 from quantgraph.broker import Fill, SessionResult
-from quantgraph.errors import BadFrame, BadOption
+from quantgraph.errors import BadFile, BadFrame, BadOption
 from quantgraph.market.actions import column_adjustment
 from quantgraph.recording.scope import call_once, replaying
 from quantgraph.state import View
@@ -29,6 +31,7 @@ T = TypeVar("T")
 HISTORY_HEADING = "Previous decisions:"
 _OTHERS_HEADING = "Decisions of other runs, which are not of this account:"
 _NAMESPACE = ("quantgraph", "episodes")
+_PAGE = 1000
 
 
 class EpisodicMemory:
@@ -74,15 +77,14 @@ class EpisodicMemory:
     ) -> None:
         parts = _checked_namespace(namespace)
         self.name = "" if store is None else "/".join(parts)
-        self._store = EpisodeStore(InMemoryStore() if store is None else _checked_store(store), parts)
+        self._store, self._namespace = InMemoryStore() if store is None else _checked_store(store), parts
+        self._lock = threading.RLock()  # LangGraph's store in memory cannot be written while it is searched
         self._as_of = None if as_of is None else day_text(as_of, "as_of")
 
     def at(self, as_of: object) -> EpisodicMemory:
         """The same memory as known at the open of a session, and never later than this one is."""
-        other = EpisodicMemory(as_of=as_of)
-        other._store, other.name = self._store, self.name
-        if self._as_of is not None:
-            other._as_of = min(self._as_of, other._as_of or self._as_of)
+        other, day = copy(self), day_text(as_of, "as_of")
+        vars(other)["_as_of"] = day if self._as_of is None else min(self._as_of, day)
         return other
 
     def add(self, episode: DecisionEpisode) -> str:
@@ -95,13 +97,19 @@ class EpisodicMemory:
 
     def add_all(self, episodes: Iterable[DecisionEpisode]) -> None:
         """:meth:`add` many at once."""
-        if not (self.name and replaying()):
-            self._store.add(list(episodes))
+        if self.name and replaying():
+            return
+        with self._lock:
+            for each in episodes:
+                found, body = self._store.get(self._namespace, each.id), each.to_json()
+                if found is None or found.value != body:
+                    self._store.put(self._namespace, each.id, body, index=False)
 
     def discard(self, episode_id: str) -> None:
         """Drop an episode, if it is there: of a decision that was rejected after it was added."""
         if not (self.name and replaying()):
-            self._store.discard(episode_id)
+            with self._lock:
+                self._store.delete(self._namespace, episode_id)
 
     def query(  # noqa: PLR0917 - the documented signature
         self,
@@ -138,23 +146,23 @@ class EpisodicMemory:
         wanted = None if tags is None else sorted({tags} if isinstance(tags, str) else {*tags})
         asked = {"symbol": symbol, "strategy": strategy, "days": days, "tags": wanted, "action": action}
 
-        def ask() -> list[DecisionEpisode]:
-            self._store.refresh()
-            since = self._since(days)
+        def ask() -> list[dict[str, Any]]:
+            seen = self._seen()
+            since = _days_before(self._as_of or (seen[0].date if seen else ""), days)
             found = [
                 each
-                for each in self._seen(symbol)
-                if strategy in (None, each.strategy)
+                for each in seen
+                if symbol in (None, each.symbol)
+                and strategy in (None, each.strategy)
                 and action in (None, each.action)
                 and (wanted is None or not {*wanted}.isdisjoint(each.tags))
                 and each.date >= since
             ]
-            return self._as_known(found[:limit])
+            return [each.to_json() for each in found[:limit]]
 
-        if not self.name:
-            return ask()
-        found = self._read("query", asked | {"limit": limit}, lambda: [each.to_json() for each in ask()])
-        return [DecisionEpisode.from_json(each) for each in found]
+        return [
+            DecisionEpisode.from_json(each) for each in self._read("query", asked | {"limit": limit}, ask)
+        ]
 
     def get_for_prompt(self, symbol: str, n: int = 5) -> str:
         """Lines of a symbol's last ``n`` episodes for a prompt, oldest first; "" without any.
@@ -169,13 +177,7 @@ class EpisodicMemory:
         wanted = list(symbols)
 
         def ask() -> dict[str, str]:
-            self._store.refresh()
-            found = ((symbol, self._seen(symbol)) for symbol in wanted)
-            return {
-                symbol: "\n".join(_lines(self._as_known(seen[:n]), len(seen)))
-                for symbol, seen in found
-                if seen
-            }
+            return {symbol: _lines(seen, n) for symbol, seen in _by_symbol(self._seen(), wanted).items()}
 
         return self._read("texts", {"symbols": wanted, "n": n}, ask)
 
@@ -187,20 +189,10 @@ class EpisodicMemory:
         wanted = list(symbols)
 
         def ask() -> dict[str, str]:
-            self._store.refresh()
-            return {
-                symbol: "\n".join(self._parts(seen, run_id, n))
-                for symbol in wanted
-                if (seen := self._seen(symbol))
-            }
+            of_symbol = _by_symbol(self._seen(), wanted)
+            return {symbol: "\n".join(_parts(seen, run_id, n)) for symbol, seen in of_symbol.items()}
 
         return self._read("histories", {"symbols": wanted, "n": n}, ask)
-
-    def _parts(self, seen: Sequence[DecisionEpisode], run_id: str, n: int) -> Iterator[str]:
-        for heading, is_own in ((HISTORY_HEADING, True), (_OTHERS_HEADING, False)):
-            part = [each for each in seen if (each.run_id == run_id) == is_own]
-            if part:
-                yield "\n".join([heading, *_lines(self._as_known(part[:n]), len(part))])
 
     def _read(self, what: str, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
         """Read plain JSON, of what runs share once in a run."""
@@ -208,37 +200,61 @@ class EpisodicMemory:
             return ask()
         return call_once("tool", {"memory": self.name, "as_of": self._as_of, what: request}, ask)
 
-    def _seen(self, symbol: str | None) -> Sequence[DecisionEpisode]:
-        """Episodes before the day, with outcomes that may not be known yet."""
-        episodes, day = self._store.episodes(symbol), self._as_of
-        return episodes if day is None else [each for each in episodes if each.date < day]
-
-    def _as_known(self, seen: Sequence[DecisionEpisode]) -> list[DecisionEpisode]:
+    def _seen(self) -> list[DecisionEpisode]:
+        """The episodes as known at the day, newest first, and of one day by symbol."""
+        items = list[Item]()
+        with self._lock:
+            while page := self._store.search(self._namespace, limit=_PAGE, offset=len(items)):
+                items += page
+        own = (_episode(item) for item in items if tuple(item.namespace) == self._namespace)
         day = self._as_of
-        if day is None:
-            return list(seen)
-        return [known for each in seen if (known := each.as_of(day)) is not None]
-
-    def _since(self, days: int | None) -> str:
-        if days is None:
-            return ""
-        newest = next((each.date for each in self._store.episodes()), None)
-        day = self._as_of or newest
-        if day is None:
-            return ""
-        end = date.fromisoformat(day)
-        return (end - timedelta(days=min(days, end.toordinal() - 1))).isoformat()
+        known = (each if day is None else each.as_of(day) for each in own)
+        seen = sorted((each for each in known if each), key=lambda each: (each.symbol, each.id))
+        return sorted(seen, key=lambda each: each.date, reverse=True)
 
 
-def episode_lines(newest_first: Sequence[DecisionEpisode], n: int) -> list[str]:
+def _episode(item: Item) -> DecisionEpisode:
+    try:
+        return DecisionEpisode.from_json(item.value)
+    except BadOption as error:
+        where = "/".join(item.namespace)
+        raise BadFile(
+            f"item {item.key!r:.80} of the store {where} is not an episode: {error}", path=where
+        ) from error
+
+
+def _days_before(day: str, days: int | None) -> str:
+    if days is None or not day:
+        return ""
+    end = date.fromisoformat(day)
+    return (end - timedelta(days=min(days, end.toordinal() - 1))).isoformat()
+
+
+def _by_symbol(
+    newest_first: Iterable[DecisionEpisode], symbols: Iterable[str]
+) -> dict[str, list[DecisionEpisode]]:
+    """The episodes of each symbol that has some."""
+    found: dict[str, list[DecisionEpisode]] = {symbol: [] for symbol in symbols}
+    for each in newest_first:
+        if each.symbol in found:
+            found[each.symbol].append(each)
+    return {symbol: episodes for symbol, episodes in found.items() if episodes}
+
+
+def _parts(newest_first: Sequence[DecisionEpisode], run_id: str, n: int) -> Iterator[str]:
+    """The history of a symbol under its headings: the run's own, and that of other runs."""
+    for heading, is_own in ((HISTORY_HEADING, True), (_OTHERS_HEADING, False)):
+        part = [each for each in newest_first if (each.run_id == run_id) == is_own]
+        if part:
+            yield f"{heading}\n{_lines(part, n)}"
+
+
+def _lines(newest_first: Sequence[DecisionEpisode], n: int) -> str:
     """Lines of the last ``n`` episodes, oldest first, and one that says how many are left out."""
-    return _lines(newest_first[:n], len(newest_first))
-
-
-def _lines(newest_first: Sequence[DecisionEpisode], count: int) -> list[str]:
-    lines = [each.line for each in reversed(newest_first)]
-    left = count - len(lines)
-    return [*lines, f"({left} earlier {'one is' if left == 1 else 'ones are'} left out)"] if left else lines
+    lines = [each.line for each in reversed(newest_first[:n])]
+    left = len(newest_first) - len(lines)
+    more = [f"({left} earlier {'one is' if left == 1 else 'ones are'} left out)"] if left else []
+    return "\n".join([*lines, *more])
 
 
 def _checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
@@ -351,15 +367,8 @@ def history_texts(episodes: Iterable[DecisionEpisode], symbols: Iterable[str], n
     ... )
     {'AAPL': 'Previous decisions:\n2025-06-10: close to $0 (confidence: 0.8)'}
     """
-    of_symbol: dict[str, list[DecisionEpisode]] = {symbol: [] for symbol in symbols}
-    for each in episodes:
-        if each.symbol in of_symbol:
-            of_symbol[each.symbol].append(each)
-    return {
-        symbol: "\n".join([HISTORY_HEADING, *episode_lines(found[::-1], n)])
-        for symbol, found in of_symbol.items()
-        if found
-    }
+    of_symbol = _by_symbol(reversed(list(episodes)), symbols)
+    return {symbol: f"{HISTORY_HEADING}\n{_lines(found, n)}" for symbol, found in of_symbol.items()}
 
 
 def _traded(result: SessionResult, name: str, run_id: str, outcome: _Outcome) -> list[DecisionEpisode]:
