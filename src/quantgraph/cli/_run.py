@@ -328,6 +328,9 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     end: Annotated[
         str, typer.Option(metavar="DATE", help="Go on to a later day, also if the run is done: YYYYMMDD.")
     ] = "",
+    strategy: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --end, the code of a run of code of your own.")
+    ] = None,
     out: RunsFolder = None,
     decider: DeciderPlace = None,
     model: Annotated[
@@ -368,7 +371,14 @@ def resume(  # noqa: PLR0917 - typer reads options from the parameters
     with showing_run(asked, as_json=as_json, headless=headless, debug=debug) as shown:
         live = replace(shown.live, settings=settings)
         shown.result = resume_run(
-            folder, answer=reply, end=end, decider=made, model=model, trust=trust, resources=live
+            folder,
+            answer=reply,
+            end=end,
+            strategy=strategy,
+            decider=made,
+            model=model,
+            trust=trust,
+            resources=live,
         )
         if manifest.other_versions:
             print_status(manifest.other_versions)
