@@ -20,8 +20,8 @@ from quantgraph.data.files import FileSource
 from quantgraph.data.sample import SampleSource
 from quantgraph.errors import BadFile, BadOption, RunMismatch
 from quantgraph.runs import replay, resume_run, run_strategy
-from quantgraph.tools import named_tool
 from quantgraph.tools.news import named_news
+from quantgraph.tools.trading import named_tool
 
 HOLDS = """
 from quantgraph.broker import Decider

@@ -8,7 +8,7 @@ import pytest
 
 from quantgraph.errors import BadWindow
 from quantgraph.market import Moment
-from quantgraph.tools._data import parse_date
+from quantgraph.tools.trading._dates import parse_date
 
 NOW = Moment.at("2025-10-15", "open")
 

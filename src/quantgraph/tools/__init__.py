@@ -16,7 +16,7 @@ from quantgraph._util.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from quantgraph.tools._call import call_tool, tools_catalog
-    from quantgraph.tools._catalog import TRADES, named_tool, tools_of
+    from quantgraph.tools._catalog import TRADES, tools_of
     from quantgraph.tools._code import code_runner
     from quantgraph.tools._context import ToolContext
     from quantgraph.tools._data import read_window, split_codes, tushare_daily_bar, tushare_daily_basic
@@ -28,7 +28,6 @@ __all__ = [
     "ToolContext",
     "call_tool",
     "code_runner",
-    "named_tool",
     "python_repl",
     "read_window",
     "refusal",

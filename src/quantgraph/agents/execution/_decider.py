@@ -45,7 +45,7 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
     Parameters
     ----------
     tools
-        Tools of your own, or their names, see :func:`~quantgraph.tools.named_tool`, beside
+        Tools of your own, or their names, see :func:`~quantgraph.tools.trading.named_tool`, beside
         :data:`~quantgraph.tools.tools_catalog`. Their results are recorded, and served in a replay.
     size, share, cash
         What a buy aims at for the whole position. ``confidence``: ``share`` of the account's value, else one

@@ -66,8 +66,8 @@ from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.runtime.endings import FATAL_ERRORS
 from quantgraph.settings import Settings, load_settings
 from quantgraph.state import View
-from quantgraph.tools import ToolContext, call_tool, named_tool, tools_catalog
-from quantgraph.tools.trading import talib_values
+from quantgraph.tools import ToolContext, call_tool, tools_catalog
+from quantgraph.tools.trading import named_tool, talib_values
 
 Calling = Literal["json", "native"]
 SizeKind = Literal["confidence", "fixed"]

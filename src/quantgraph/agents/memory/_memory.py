@@ -22,9 +22,9 @@ from quantgraph._util.values import check_whole, is_whole
 from quantgraph.agents.memory._episodes import DecisionEpisode, day_text
 from quantgraph.broker import Fill, SessionResult
 from quantgraph.errors import BadFile, BadFrame, BadOption
-from quantgraph.market.actions import column_adjustment
 from quantgraph.recording.scope import call_once, replaying
 from quantgraph.state import View
+from quantgraph.tools.trading import column_adjustment
 
 T = TypeVar("T")
 

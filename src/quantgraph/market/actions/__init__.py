@@ -10,25 +10,21 @@ if TYPE_CHECKING:
     from quantgraph.market.actions._actions import (
         ACTION_FIELDS,
         DATE_FIELDS,
-        Column,
         CorporateAction,
         KnownActions,
         action_between,
         actions_of,
         adjusted,
-        column_adjustment,
     )
 
 __all__ = [
     "ACTION_FIELDS",
     "DATE_FIELDS",
-    "Column",
     "CorporateAction",
     "KnownActions",
     "action_between",
     "actions_of",
     "adjusted",
-    "column_adjustment",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

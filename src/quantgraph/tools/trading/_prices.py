@@ -21,8 +21,8 @@ from quantgraph.errors import BadOption, BadWindow, NoData, QuantGraphError
 from quantgraph.market.rules import exchange_of
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.tools._context import ToolContext, check_limit, context_of
-from quantgraph.tools._data import parse_date
 from quantgraph.tools._results import refusal, with_docstring
+from quantgraph.tools.trading._dates import parse_date
 from quantgraph.tools.trading._symbol_bars import (
     PRICES,
     SHARES_PER_HAND,

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market import Moment
-from quantgraph.market.actions import Column, column_adjustment
 from quantgraph.market.rules import find_board
 from quantgraph.state import View
 from quantgraph.state.frames import FrozenFrame
 from quantgraph.tools._context import ToolContext
+from quantgraph.tools.trading._adjustment import Column, column_adjustment
 
 Floats = NDArray[np.float64]
 

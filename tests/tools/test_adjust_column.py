@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quantgraph.errors import BadFrame
-from quantgraph.market.actions._actions import adjusted, column_adjustment
+from quantgraph.market.actions import adjusted
+from quantgraph.tools.trading import column_adjustment
 
 DAYS = pd.bdate_range("2024-01-02", periods=9).astype("datetime64[us]")
 SYMBOLS = ["000001.SZ", "600519.SH", "AAPL"]
