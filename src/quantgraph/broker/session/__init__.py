@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from quantgraph.broker._schedule import days_without_entries, last_of_each, trade_days
     from quantgraph.broker.session._exits import Followed
     from quantgraph.broker.session._matching import LARGEST, fits_lots, largest_buy, price_band, split_buys
-    from quantgraph.broker.session._runs import open_market_run, run_sessions
     from quantgraph.broker.session._simulate import (
         BLOCK_SESSIONS,
         OrderProposal,
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
         context_of,
         exits_of,
         load_block_code,
+        open_market_run,
         propose_orders,
+        run_sessions,
     )
 
 __all__ = [

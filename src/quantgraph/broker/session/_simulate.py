@@ -45,13 +45,14 @@ from quantgraph.broker.accounts._results import Block, SessionResult
 from quantgraph.broker.session._exits import ExitBook
 from quantgraph.broker.session._matching import reference_price
 from quantgraph.broker.session._session import Market, Session
-from quantgraph.errors import BadOption, BadWindow, BudgetExceeded
+from quantgraph.errors import BadOption, BadWindow, BudgetExceeded, LedgerConflict
 from quantgraph.market import Moment, Rulebook, session_of
 from quantgraph.market.money import Side
 from quantgraph.market.rules import OrderType
-from quantgraph.state import DataState, GrowingView, View, deciding
+from quantgraph.state import DataState, GrowingView, View, deciding, first_change
 
 if TYPE_CHECKING:
+    from quantgraph.broker.ledger._files import Opening
     from quantgraph.broker.ledger._ledger import Ledger
 
 
@@ -248,7 +249,7 @@ def simulate(
     """
     check_decider(decider)
     growing_view, results = market.store.growing_view(market.data_ref), list[SessionResult]()
-    days = check_days(market, sessions)
+    days = _check_days(market, sessions)
     run = RunContext(
         plan=plan or TradePlan(),
         start=days[0] if days else None,
@@ -401,6 +402,92 @@ def _next_part(  # noqa: PLR0917 - what _advance() has
         if block:
             return block
     return refused.next(left[:TOGETHER])
+
+
+def open_market_run(
+    ledger: Ledger,
+    run_id: str,
+    market: Market,
+    decider: Decider,
+    *,
+    cash: Decimal | float | str,
+    end: str,
+    plan: TradePlan | None = None,
+    also: Mapping[str, Any] | None = None,
+    opening: Opening | None = None,
+) -> None:
+    """Begin a run in the ledger, or go on with it up to ``end``, on data that may be longer than before.
+
+    A run that has no session begins with those of ``opening``.
+
+    What must not change within a run is its first line: the market's rules, the decider with its options, the
+    plan, and ``also``. Of the data what was known at the close of its last session must not have changed.
+
+    Raises
+    ------
+    LedgerConflict
+        If one of them differs; names the first cell or record of the data that does.
+    """
+    plan_json = plan.to_json() if plan else {}
+    identity = {**market.identity, "decider": decider.name, "options": dict(decider.options)}
+    identity |= {"plan": plan_json} if plan_json else {}
+    ledger.open_run(run_id, cash, identity | dict(also or {}))
+    before, last = ledger.windows(run_id)[-1:], ledger.last_session(run_id)
+    if opening and last is None:
+        opening(ledger, run_id, market)
+    if before == [(end, market.data_ref)]:
+        return
+    if before and last is not None and before[0][1] != market.data_ref:
+        refs = (before[0][1], market.data_ref)
+        was, now = (market.store.view(Moment(last, "close"), ref) for ref in refs)
+        if changed := first_change(was, now):
+            raise LedgerConflict(
+                f"run {run_id!r} exists with other data up to {last:%Y-%m-%d}: {changed}; give the data that "
+                "it was traded on, longer if need be, or begin a new run",
+                run_id=run_id,
+                changed=changed,
+            )
+    ledger.extend(run_id, end, market.data_ref)
+
+
+def run_sessions(
+    market: Market,
+    sessions: Iterable[object],
+    decider: Decider,
+    *,
+    cash: Decimal | float | str,
+    ledger: Ledger,
+    run_id: str,
+    plan: TradePlan | None = None,
+) -> Account:
+    """Run a decider over sessions into the ledger, and return the account after the last one.
+
+    A run that the ledger has already continues after its last committed session.
+
+    Raises
+    ------
+    LedgerConflict
+        If the ledger holds a run of this name with other cash, data, decider, rules or sessions.
+    BadWindow
+        If they are not consecutive sessions of the data.
+    """
+    days = _check_days(market, sessions)
+    end = f"{days[-1]:%Y%m%d}" if days else ""
+    open_market_run(ledger, run_id, market, check_decider(decider), cash=cash, end=end, plan=plan)
+    if (recorded := ledger.sessions(run_id)) != days[: len(recorded)]:
+        raise LedgerConflict(
+            f"run {run_id!r} has {len(recorded)} sessions that are not the first of the {len(days)} sessions",
+            run_id=run_id,
+        )
+    run = RunContext(
+        plan=plan or TradePlan(),
+        start=days[0] if days else None,
+        history=partial(ledger.history, run_id),
+        gives_exits=partial(ledger.gives_exits, run_id),
+        log_step=partial(ledger.log_step, run_id),
+    )
+    commit_sessions(market, days[len(recorded) :], decider, ledger=ledger, run_id=run_id, run=run)
+    return ledger.account(run_id)
 
 
 def commit_sessions(
@@ -570,8 +657,7 @@ def _worth_blocks(market: Market) -> bool:
     return _has_numba() and _cells(market) >= least
 
 
-def check_days(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
-    """The sessions, if they are the data's and follow each other without a gap."""
+def _check_days(market: Market, sessions: Iterable[object]) -> list[pd.Timestamp]:
     if isinstance(sessions, str):
         raise BadWindow(f"sessions={sessions!r}; must be a list of sessions", parameter="sessions")
     days = [session_of(session) for session in sessions]

@@ -1,4 +1,4 @@
-"""One symbol's adjustment by its arrays: agents ask for it symbol by symbol, and a frame of one takes 5 ms."""
+"""One symbol's adjustment by its arrays: agents ask symbol by symbol, and a frame takes 5 ms."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FactorOf = Callable[[str, NDArray[np.datetime64], Mapping[str, Floats]], Floats
 def column_adjustment(
     symbol: str, columns: Mapping[str, Column], sessions: NDArray[np.datetime64]
 ) -> Floats | None:
-    """What :func:`~quantgraph.market.actions.adjusted` multiplies the prices of one symbol with, by its arrays.
+    """What :func:`~quantgraph.market.actions.adjusted` multiplies one symbol's prices with, by its arrays.
 
     Parameters
     ----------
