@@ -52,7 +52,7 @@ def trader(  # noqa: PLR0917 - typer reads options from the parameters
         str | None, typer.Option(metavar="NAME", help="Trade this model alone. Default: all enabled ones.")
     ] = None,
     symbols: Annotated[
-        str | None, typer.Option(help="Codes joined by commas. Default: all of the source.")
+        str | None, typer.Option(help="Codes joined by commas, or NASDAQ-100. Default: all of the source.")
     ] = None,
     rules: Annotated[
         Literal["market", "zero-cost"],

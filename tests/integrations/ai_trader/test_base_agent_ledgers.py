@@ -148,6 +148,19 @@ def test_a_us_ledger_is_repeated_but_for_its_trades_of_nothing(repeated, name, r
     assert one.ours[-1].cash == one.theirs[-1].cash
 
 
+def test_the_default_list_of_ai_trader_is_that_of_its_registration(shared_data, tmp_path):
+    listed = read_positions(shared_data / "ai-trader/us/positions/qwen3-max.position.jsonl")[0].positions
+    agent = BaseAgent(
+        "all",
+        ScriptedChatModel([]),
+        source=str(shared_data / "ai-trader" / PRICES["us"]),
+        stock_symbols="NASDAQ-100",
+        init_date="2025-10-01",
+        log_path=tmp_path,
+    )
+    assert agent.symbols == tuple(listed)
+
+
 def test_the_cash_of_all_us_records_is_reached_in_doubles(repeated):
     """Each of the 103 rows has the cash that the exported records have after the same trades."""
     rows = 0

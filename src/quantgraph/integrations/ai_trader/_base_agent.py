@@ -198,6 +198,7 @@ def _foreign(path: Path, reason: str) -> BadFile:
 
 TRADER_QUESTION: Final = {"us": "The autonomous trader trades all stocks", "cn": "由自主交易员交易全部股票"}
 """What the run is asked; symbols and dates are given beside it."""
+NASDAQ_100: Final = "NASDAQ-100"
 _RUNS = "runs"
 
 
@@ -218,7 +219,8 @@ class BaseAgent:
     basemodel
         A chat model, or the name of one, or ``keyless``.
     stock_symbols
-        The universe. Default: all symbols of the source.
+        The universe. Default: all symbols of the source. ``NASDAQ-100``: AI-Trader's default list, the
+        index's 101 shares of 1 October 2025, as far as the source has them.
     log_path
         Folder of the signatures' folders. A relative one is below the working folder.
     max_steps, max_retries, base_delay, prompt, memory, news
@@ -302,7 +304,15 @@ class BaseAgent:
         self._market, self._question = market, TRADER_QUESTION[market]
         self._rules = rules or _rules(market)
         self._imported = self._positions_of_another()
-        named = symbol_list(stock_symbols) if stock_symbols else ()
+        named = symbol_list(stock_symbols or ())
+        if named == (NASDAQ_100,):
+            listed = {*self._data.symbols()}
+            named = tuple(symbol for symbol in _nasdaq_100() if symbol in listed)
+            if not named:
+                raise BadOption(
+                    f"stock_symbols={NASDAQ_100}: {self._data.name} has none of them; name some that it has",
+                    parameter="stock_symbols",
+                )
         if self._imported:
             init_date, initial_cash = self._imported[0].date, self._imported[0].cash
         self._symbols = self._universe(named)
@@ -326,6 +336,11 @@ class BaseAgent:
         """Folder of the run; None before it has begun."""
         runs = sorted((self.folder / _RUNS).glob(f"*/{MANIFEST_FILE}"))
         return runs[-1].parent if runs else None
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The universe, in its order."""
+        return self._symbols
 
     @property
     def traded_dates(self) -> list[str]:
@@ -582,6 +597,10 @@ def _models(
     if own := {name: value for name, value in given.items() if value}:
         settings = load_settings(**{**settings.model_dump(), **own})
     return dict.fromkeys(ROLES, KEYLESS) | {"trader": get_llm("trader", model=basemodel, settings=settings)}
+
+
+def _nasdaq_100() -> tuple[str, ...]:
+    return tuple(Path(__file__).with_name("nasdaq_100.txt").read_text(encoding="ascii").split())
 
 
 def _rules(market: TraderMarket) -> Rulebook:
