@@ -23,7 +23,7 @@ from quantgraph.errors import BadFile, BadOption, BudgetExceeded, NoData, RunMis
 from quantgraph.market import Rulebook
 from quantgraph.runs import RunSpec, replay, resume_run, run_strategy
 from quantgraph.runs import _identity as identity
-from quantgraph.runs.folder._folder import lock_run, read_manifest
+from quantgraph.runs.folder._folder import lock_folder, read_manifest
 from quantgraph.runtime import Resources
 from quantgraph.settings import load_settings
 
@@ -352,7 +352,7 @@ def test_a_run_without_data_is_resumed_when_the_source_has_them_and_replays(tmp_
 def test_a_run_that_another_process_executes_is_refused(tmp_path):
     half = run_strategy(SENTENCE, out=tmp_path, resources=Resources(**stop_at("reflection")))
     with (
-        lock_run(tmp_path / half["run_id"]),
+        lock_folder(tmp_path / half["run_id"], f"run {half['run_id']}"),
         pytest.raises(BadOption, match="is going on in another process"),
     ):
         resume_run(half["run_dir"])

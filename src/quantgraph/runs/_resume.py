@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -43,7 +42,7 @@ from quantgraph.runs._specification import RunSpec, open_for, recorded_source_na
 from quantgraph.runs.folder._folder import (
     Manifest,
     check_ledger_file,
-    lock_run,
+    lock_folder,
     read_manifest,
     recorded_ledger,
 )
@@ -131,8 +130,7 @@ def resume_run(
     folder = find_run_folder(run, settings.runs_dir)
     manifest = read_manifest(folder)
     resources = replace(resources, settings=with_recorded_tables(settings, manifest.source))
-    with ExitStack() as locks:
-        locks.enter_context(lock_run(folder))
+    with lock_folder(folder, f"run {folder.name}"):
         before = read_result(folder) or {"ended_because": None}
         answers = answer is not None or resources.answer is not None
         if questions_used_up(before) and answers:
@@ -159,7 +157,6 @@ def resume_run(
                 if strategy is not None and manifest.spec.own is not None:
                     keep_own_signal(manifest.spec.own, folder)
                 manifest.write(folder)
-                locks.enter_context(lock_run(folder))  # of the file that has replaced the locked one
             thread, task = last_thread(opened.graph.checkpointer, manifest.run_id), None
             work = opened
             if answer is not None:

@@ -31,7 +31,7 @@ from quantgraph.runs.folder._folder import (
     Manifest,
     ledger_location,
     library_versions,
-    lock_run,
+    lock_folder,
     staged_run_folder,
 )
 from quantgraph.runtime import Resources, merge_resources
@@ -250,5 +250,5 @@ def _begun_run(spec: RunSpec, folder: Path, resources: Resources) -> Iterator[tu
         )
         manifest.write(staged)
         write_result(staged, initial_result(manifest, folder))
-    with lock_run(folder), opened_run(spec, run_id, folder, resources) as opened:
+    with lock_folder(folder, f"run {run_id}"), opened_run(spec, run_id, folder, resources) as opened:
         yield manifest, opened

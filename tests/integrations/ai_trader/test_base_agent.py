@@ -214,7 +214,7 @@ def test_agents_side_by_side_do_not_mix(prices):
 
 def test_one_signature_is_traded_by_one_agent_at_a_time(prices):
     def starts_another(messages):
-        with pytest.raises(BadOption, match="signature 'tester' is going on already"):
+        with pytest.raises(BadOption, match="signature 'tester' is going on in another process"):
             agent(prices, plays(FINISH)).run_for_dates()
         return FINISH
 

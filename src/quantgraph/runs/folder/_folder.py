@@ -236,20 +236,6 @@ def staged_run_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def lock_run(folder: Path) -> Iterator[None]:
-    """Lock a run that has its ``run.json``; the lock ends with this process at the latest."""
-    with (folder / MANIFEST_FILE).open("rb") as file:
-        if os.name == "posix":
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise BadOption(
-                    f"run {folder.name} is going on in another process", parameter="run"
-                ) from error
-        yield
-
-
-@contextmanager
 def lock_folder(folder: Path, what: str) -> Iterator[None]:
     """Make a folder and lock it; the lock ends with this process at the latest.
 
@@ -265,7 +251,7 @@ def lock_folder(folder: Path, what: str) -> Iterator[None]:
                 try:
                     stack.callback(os.close, _lock(folder))
                 except BlockingIOError as error:
-                    raise BadOption(f"{what} is going on already, in {folder}", parameter="run") from error
+                    raise BadOption(f"{what} is going on in another process", parameter="run") from error
         yield
 
 
