@@ -40,7 +40,8 @@ class SymbolBars:
 
     ``sessions`` (T,), ``datetime64[us]``: of a week or a month its first session that is known. ``values``
     (T,): ``open``, ``high``, ``low``, ``close`` and ``volume``, NaN where the data has no number. Prices are
-    per share of today, see :func:`.adjusted`; volumes are in the market's unit, see :func:`shares_per_unit`.
+    per share of today, see :func:`.adjusted`, by ``factor``; volumes are in the market's unit, see
+    :func:`shares_per_unit`, and of the day.
     """
 
     sessions: NDArray[np.datetime64]
@@ -61,6 +62,12 @@ class SymbolBars:
         """Each session's date, ``YYYY-MM-DD``."""
         dates: list[str] = self.sessions.astype("datetime64[D]").astype(str).tolist()
         return dates
+
+    def opened(self, session: np.datetime64) -> float | None:
+        """The open of a session; None without one."""
+        (places,) = np.nonzero(self.sessions == session)
+        price = float(self.values["open"][places[0]]) if len(places) else math.nan
+        return price if price > 0 else None
 
     def complete(self) -> SymbolBars:
         """The bars without the running one."""
@@ -135,9 +142,8 @@ def _bars_in(view: View, symbol: str) -> SymbolBars:
     panel = "ohlcv" if symbol in _columns(view, "ohlcv") else "index"
     fields = view[panel]
     if "close" not in fields:
-        return SymbolBars(
-            sessions=np.empty(0, "datetime64[us]"), values={name: np.empty(0) for name in (*PRICES, "volume")}
-        )
+        none = {name: np.empty(0) for name in (*PRICES, "volume", "factor")}
+        return SymbolBars(sessions=np.empty(0, "datetime64[us]"), values=none)
     columns = {name: _column(fields.frozen(name), symbol) for name in _READ if name in fields}
     sessions, _ = columns["close"]
     values = {
@@ -145,11 +151,12 @@ def _bars_in(view: View, symbol: str) -> SymbolBars:
         for name, field in zip((*PRICES, "volume"), (*PRICES, "vol"), strict=True)
     }
     values["volume"] = values["volume"] * (SHARES_PER_HAND // shares_per_unit(symbol))
+    values["factor"] = np.ones(len(sessions))
     if panel == "ohlcv" and len(sessions):
         adjusted_by = {name: column for name, column in columns.items() if name in _ADJUSTED_BY}
         factor = column_adjustment(symbol, adjusted_by, sessions)
         if factor is not None:
-            values |= {name: values[name] * factor for name in PRICES}
+            values |= {name: values[name] * factor for name in (*PRICES, "factor")}
     return _with_close(SymbolBars(sessions=sessions, values=values))
 
 

@@ -1,0 +1,340 @@
+"""The facts of a session's open, one table for every decider: renderers differ, facts do not.
+
+All are known at the open: of the session's own bar the open alone is read. Earlier prices are adjusted for
+dividends and splits up to today, as those of the tools are; ratios are in percent. What is not known is None.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from quantgraph.agents.dual_agent._fundamentals import fundamental_data
+from quantgraph.broker import DecisionContext, SessionResult
+from quantgraph.broker.accounts import Quantity, mark, value_of
+from quantgraph.errors import UnknownSymbol
+from quantgraph.llm.messages import escape_markup
+from quantgraph.market.money import market_value, to_decimal
+from quantgraph.state import Record, View
+from quantgraph.tools import ToolContext
+from quantgraph.tools.trading import SymbolBars, known_bars
+
+DayContext = DecisionContext | ToolContext
+"""What facts are read from, at a session's open: its view, account and rulebook; of a run its history."""
+
+HORIZONS: Final = (1, 5, 20, 60)
+"""Sessions of the past returns."""
+
+_MONTH, _YEAR = 20, 252
+_NEWS_DAYS: Final = 14
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymbolFacts:
+    """What is known of a symbol.
+
+    Attributes
+    ----------
+    name
+        "" where the data have none.
+    held, sellable, average_cost, since
+        Shares, those that may be sold today, what one cost with fees, and the session of the first.
+    value, weight
+        Of what is held, at the open or the last price before, and its share of the account in percent.
+    open, last_close
+        Today's open, and the close of the last session that is over.
+    returns
+        In percent, by the sessions of :data:`HORIZONS`: of that close to the one so many closes before.
+    volatility
+        Standard deviation of the last 20 daily returns, in percent, with n - 1.
+    volume_ratio
+        Volume of the last session over the mean of the last 20, that one among them.
+    least_shares, least_buy
+        The smallest buy, and what it costs at the open, without fees.
+    price_earnings, dividend_yield
+        Where the data have filings and dividends, or daily indicators; the yield in percent.
+    range_place
+        Where the last close lies between the low (0) and the high (100) of the last 252 sessions.
+    """
+
+    symbol: str
+    name: str
+    held: Quantity
+    sellable: Quantity
+    average_cost: float | None
+    since: pd.Timestamp | None
+    value: float
+    weight: float
+    open: float | None
+    last_close: float | None
+    returns: Mapping[int, float | None]
+    volatility: float | None
+    volume_ratio: float | None
+    least_shares: Quantity | None
+    least_buy: float | None
+    price_earnings: float | None
+    dividend_yield: float | None
+    range_place: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountFacts:
+    """What the account is worth at the open, and what became of it since the run's first session, in percent.
+
+    ``equal_parts`` is what the same money would have gained in equal parts of all symbols that had an open in
+    that session, bought there without costs and kept, dividends in the shares that paid them: the mean of
+    ``price now / price then - 1``, at today's open or the last close before. Both are None on the first day.
+    """
+
+    cash: Decimal
+    value: Decimal
+    started: pd.Timestamp | None = None
+    own_return: float | None = None
+    equal_parts: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """A news item, once for all symbols that it is of; ``named`` are those that its title or text names.
+
+    ``text`` is its description, "" where that says no more than the title.
+    """
+
+    day: str
+    title: str
+    text: str
+    symbols: tuple[str, ...]
+    named: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenFacts:
+    """The table: symbols in the order in which they were asked for, the account, the news newest first."""
+
+    session: pd.Timestamp
+    symbols: Mapping[str, SymbolFacts]
+    account: AccountFacts
+    news: tuple[Headline, ...] = ()
+
+
+def facts_at_open(
+    context: DayContext, symbols: Iterable[str] | None = None, *, news: int = 0, news_days: int = _NEWS_DAYS
+) -> OpenFacts:
+    """Return the facts of a session's open.
+
+    Parameters
+    ----------
+    context
+        Of a decision, or of the tools that serve one, which know no run.
+    symbols
+        Default: all that can be traded.
+    news, news_days
+        Headlines of a symbol at most, and of how many days; see :func:`headlines`.
+    """
+    tools = context if isinstance(context, ToolContext) else ToolContext(context.view, context.account)
+    view, account = context.view, context.account
+    listed = tuple(tools.symbols if symbols is None else symbols)
+    marks, names = mark(account, view, at="open"), view.names()
+    total, valuation = value_of(account, marks), fundamental_data(view, listed)
+    found = {}
+    for symbol in listed:
+        position, bars = account.positions.get(symbol), known_bars(tools, symbol)
+        price = _open_of(tools, symbol)
+        value = market_value(marks[symbol].price, position.quantity) if position else Decimal()
+        least = _least_shares(context, symbol) if price else None
+        found[symbol] = SymbolFacts(
+            symbol=symbol,
+            name=names.get(symbol, ""),
+            held=position.quantity if position else 0,
+            sellable=position.sellable if position else 0,
+            average_cost=float(position.average_cost) if position else None,
+            since=position.entered if position else None,
+            value=float(value),
+            weight=float(100 * value / total) if total else 0.0,
+            open=price,
+            least_shares=least,
+            least_buy=None if least is None or price is None else float(least) * price,
+            price_earnings=valuation[symbol]["pe_ratio"],
+            dividend_yield=valuation[symbol]["dividend_yield"],
+            **_of_bars(bars),
+        )
+    told = _account_facts(context, tools, total)
+    shown = headlines(view, listed, most=news, days=news_days) if news else ()
+    return OpenFacts(session=view.moment.session, symbols=found, account=told, news=shown)
+
+
+def _least_shares(context: DayContext, symbol: str) -> Quantity | None:
+    try:
+        return context.rules.lots(symbol, context.view.moment.session.date()).first
+    except UnknownSymbol:
+        return None
+
+
+def _open_of(tools: ToolContext, symbol: str) -> float | None:
+    quote = tools.quotes.get(symbol)
+    return quote.open if quote and 0 < quote.open < math.inf else None
+
+
+def _of_bars(bars: SymbolBars) -> dict[str, Any]:
+    """What the complete sessions of a symbol tell."""
+    closes, volumes = bars.values["close"], bars.values["volume"] / bars.values["factor"]
+    steps = closes[-_MONTH:] / closes[-_MONTH - 1 : -1] - 1 if len(closes) > _MONTH else np.empty(0)
+    mean = float(np.mean(volumes[-_MONTH:])) if len(volumes) >= _MONTH else math.nan
+    high, low = (bars.values[name][-_YEAR:] for name in ("high", "low"))
+    top, bottom = (float(np.max(high)), float(np.min(low))) if len(high) == _YEAR else (math.nan, math.nan)
+    return {
+        "last_close": _known(closes[-1]) if len(closes) else None,
+        "returns": {count: _past_return(closes, count) for count in HORIZONS},
+        "volatility": _known(100 * float(np.std(steps, ddof=1))) if len(steps) else None,
+        "volume_ratio": _known(volumes[-1] / mean) if mean > 0 else None,
+        "range_place": _known(100 * (closes[-1] - bottom) / (top - bottom)) if top > bottom else None,
+    }
+
+
+def _past_return(closes: Floats, count: int) -> float | None:
+    return _known(100 * (closes[-1] / closes[-1 - count] - 1)) if len(closes) > count else None
+
+
+def _known(number: float) -> float | None:
+    return float(number) if math.isfinite(number) else None
+
+
+def _account_facts(context: DayContext, tools: ToolContext, total: Decimal) -> AccountFacts:
+    history = context.history if isinstance(context, DecisionContext) else ()
+    now = AccountFacts(cash=context.account.cash, value=total)
+    if not history:
+        return now
+    first = history[0]
+    start = first.session.to_datetime64()
+    opens = {symbol: known_bars(tools, symbol).opened(start) for symbol in tools.symbols}
+    worth = _worth_at_start(first, context.view)
+    gains = [_price_now(tools, symbol) / then - 1 for symbol, then in opens.items() if then is not None]
+    return AccountFacts(
+        cash=now.cash,
+        value=total,
+        started=first.session,
+        own_return=float(100 * (total / worth - 1)) if worth else None,
+        equal_parts=100 * math.fsum(gains) / len(gains) if gains else None,
+    )
+
+
+def _worth_at_start(first: SessionResult, view: View) -> Decimal:
+    """What the account was worth at the open of a run's first session, before its orders."""
+    cash, shares = first.account.cash, {name: each.quantity for name, each in first.account.positions.items()}
+    for fill in first.fills:
+        cash -= fill.cash_change
+        traded = fill.quantity if fill.side == "buy" else -fill.quantity
+        shares[fill.order.symbol] = shares.get(fill.order.symbol, 0) - traded
+    held = {name: count for name, count in shares.items() if count}
+    prices = _prices_then(view, first.session, held)
+    worths = (market_value(to_decimal(price), held[name]) for name, price in prices.items())
+    return cash + first.account.owed + sum(worths, Decimal())
+
+
+def _prices_then(view: View, session: pd.Timestamp, symbols: Collection[str]) -> dict[str, float]:
+    """Opens of an earlier session as they were traded; without one the last close before."""
+    found = dict[str, float]()
+    for field in ("close", "open"):
+        frame = view["ohlcv"].frozen(field)
+        row = int(
+            np.searchsorted(frame.sessions, session.to_datetime64(), "left" if field == "close" else "right")
+        )
+        for symbol in symbols:
+            column = frame.values[:row, frame.symbols.index(symbol)]
+            known = column[-1:] if field == "open" else column
+            known = known[np.isfinite(known)]
+            if len(known):
+                found[symbol] = float(known[-1])
+    return found
+
+
+def _price_now(tools: ToolContext, symbol: str) -> float:
+    return _open_of(tools, symbol) or float(known_bars(tools, symbol).values["close"][-1])
+
+
+def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tuple[Headline, ...]:
+    """Return the headlines of symbols, newest first, each once: at most so many of each symbol.
+
+    Those that name the symbol come before others, then newer ones before older: by its code, by the name that
+    the data have, else by the word that news put before its code, as in ``Boeing (NYSE:BA)``. The view knows
+    which are surely published: those of the session's own day only if it was asked for them.
+    """
+    since = (view.moment.session - timedelta(days=days)).to_pydatetime()
+    items: dict[str, _Item] = {}
+    for symbol in symbols:
+        for record in reversed(view.records("news", symbol)):
+            if record.instant is None or record.instant < since:
+                break
+            _add(items, symbol, record, record.instant)
+    order = sorted(items, key=lambda key: (-items[key].instant.timestamp(), key))
+    names, shown, wanted = view.names(), set[str](), dict[str, re.Pattern[str]]()
+    for symbol in symbols:
+        own = [key for key in order if symbol in items[key].symbols]
+        code = re.escape(symbol.partition(".")[0])
+        name = names.get(symbol) or _name_in([items[key].words for key in own], code)
+        wanted[symbol] = re.compile(f"{_AS_WORD[len(code) > 1].format(code)}{name and f'|{re.escape(name)}'}")
+        own.sort(key=lambda key: not wanted[symbol].search(items[key].words))
+        shown.update(own[:most])
+    return tuple(items[key].headline(wanted) for key in order if key in shown)
+
+
+_AS_WORD = ("[(:$] ?{0}(?![A-Za-z0-9])", "(?<![A-Za-z0-9]){0}(?![A-Za-z0-9])")
+"""A code in a text; one of a single letter only as ``(V)``, ``:V`` or ``$V``."""
+_LEGAL = "Companies|Company|Co|Corporation|Corp|Group|Incorporated|Inc|International"
+
+
+def _name_in(texts: Sequence[str], code: str) -> str:
+    """The word that texts most often put before a code in brackets; "" if none does."""
+    name = rf"(?!(?:{_LEGAL})\b)([A-Z][\w-]*[a-z])(?:['’]s|\.com)?"
+    before = re.compile(rf"{name},?(?: (?:{_LEGAL})\.?)* ?\((?:[A-Za-z]+: ?)?{code}\)")
+    counts = Counter(word for text in texts for word in before.findall(text))
+    return max(counts, key=lambda word: (counts[word], word), default="")
+
+
+_TEXTS = ("title", "description")
+
+
+@dataclass(kw_only=True)
+class _Item:
+    """A news item that is read; ``instant`` is when it was last known to be published."""
+
+    instant: datetime
+    title: str
+    text: str
+    symbols: set[str]
+
+    @property
+    def words(self) -> str:
+        return f"{self.title} {self.text}"
+
+    def headline(self, wanted: Mapping[str, re.Pattern[str]]) -> Headline:
+        own = tuple(symbol for symbol in wanted if symbol in self.symbols)
+        named = tuple(symbol for symbol in own if wanted[symbol].search(self.words))
+        day = f"{self.instant:%Y-%m-%d}"
+        return Headline(day=day, title=self.title, text=self.text, symbols=own, named=named)
+
+
+def _add(items: dict[str, _Item], symbol: str, record: Record, instant: datetime) -> None:
+    """Add an item, or its symbol to the one that has its title; the newest one's text stands."""
+    body = record.body if isinstance(record.body, Mapping) else {"title": str(record.body or "")}
+    said = [escape_markup(value) for name in _TEXTS if isinstance(value := body.get(name), str)]
+    title, *more = list(dict.fromkeys(filter(None, said))) or [""]
+    if not title:
+        return
+    key, text = title.casefold(), "".join(more)
+    before = items.get(key)
+    if before is None or (instant, text) > (before.instant, before.text):
+        symbols = before.symbols if before else set[str]()
+        items[key] = _Item(instant=instant, title=title, text=text, symbols=symbols)
+    items[key].symbols.add(symbol)
