@@ -66,17 +66,19 @@ class Models:
         if filtered:
             reply: dict[str, Any] = {"stocks_need_fundamental": list(facts["symbols"]), "reasoning": {}}
         else:
-            reply = {"decisions": {name: self._decide(each) for name, each in facts["symbols"].items()}}
-            day = next(iter(facts["symbols"].values()))["features"]["market_data"]["date"]
+            rows = {
+                name: dict(zip(facts["columns"], row, strict=True)) for name, row in facts["symbols"].items()
+            }
+            reply = {"decisions": {name: self._decide(row) for name, row in rows.items()}}
+            day = facts["date"]
             self.characters[day] = self.characters.get(day, 0) + len(told)
         answer = AIMessage(json.dumps(reply))
         self.seconds += CLOCK() - began
         return answer
 
     @staticmethod
-    def _decide(each: dict[str, Any]) -> dict[str, Any]:
-        value = each["features"]["position_state"]["current_position_value"]
-        closes = each["features"]["market_data"]["close_7d"]
+    def _decide(row: dict[str, Any]) -> dict[str, Any]:
+        value, closes = row["current_position_value"], row["close_7d"]
         if not value and closes[-1] > closes[0]:
             return {"action": "increase", "target_cash_amount": 2_000, "reasons": ["momentum"]}
         if value and closes[-1] < 0.98 * closes[0]:

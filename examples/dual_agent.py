@@ -18,18 +18,19 @@ from quantgraph.testing import ScriptedChatModel
 
 
 def chooses(messages: list[BaseMessage]) -> str:
-    """Choose every symbol that has news."""
-    symbols = json.loads(read("filter_facts", messages[1].text) or "")["symbols"]
-    need = [name for name, each in symbols.items() if each["features"]["news_events"]["top_k_events"]]
+    """Choose every symbol that has news: each story stands behind its symbols."""
+    facts = json.loads(read("filter_facts", messages[1].text) or "")
+    need = [name for name in facts["symbols"] if any(name in story for story in facts.get("news", ()))]
     return json.dumps({"stocks_need_fundamental": need, "reasoning": {}})
 
 
 def decides(messages: list[BaseMessage]) -> str:
     """Buy what rose over seven sessions, sell what fell."""
     decisions: dict[str, dict[str, Any]] = {}
-    for name, each in json.loads(read("decision_facts", messages[1].text) or "")["symbols"].items():
-        features, value = each["features"], each["features"]["position_state"]["current_position_value"]
-        closes = features["market_data"]["close_7d"]
+    facts = json.loads(read("decision_facts", messages[1].text) or "")
+    for name, values in facts["symbols"].items():
+        row = dict(zip(facts["columns"], values, strict=True))
+        value, closes = row["current_position_value"], row["close_7d"]
         rose = closes[-1] / closes[0] - 1
         decisions[name] = {"action": "hold", "reasons": [f"{rose:+.1%} in seven sessions"]}
         if rose > 0 and not value:
@@ -42,7 +43,7 @@ def decides(messages: list[BaseMessage]) -> str:
 if __name__ == "__main__":
     models = {"filter": ScriptedChatModel(chooses), "decision": ScriptedChatModel(decides)}
     sentence = "dual agent on 000341.SZ, 000342.SZ, 600958.SH, 20250102 to 20250127"
-    done = run_strategy(sentence, decider=DualAgent(), model=models, out="runs")
+    done = run_strategy(sentence, decider=DualAgent({"features": {"filter": True}}), model=models, out="runs")
     with Ledger(f"{done['run_dir']}/ledger.sqlite") as book:
         for day, notes in list(book.notes(done["run_id"]).items())[:3]:
             print(f"{day:%m-%d}", {name: each["action"] for name, each in notes["decisions"].items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import pytest
+from dual_agent_models import rows_by_column
 
 from quantgraph.broker.ledger import Ledger
 from quantgraph.llm.messages import read
@@ -21,6 +23,7 @@ pytestmark = pytest.mark.proof
 
 STOCKS = "AAPL AMGN AMZN AXP BA CAT CRM GS HD HON IBM JNJ JPM MCD MSFT PG SHW TRV UNH V".split()
 SENTENCE = f"dual agent on {', '.join(STOCKS)}, March 2025"
+FILTERED = ("--option", "cfg.features.filter=true")
 NEW_YORK = ZoneInfo("America/New_York")
 KILLED_AT = 24
 """The question whose answer is never read: the decision of the twelfth session."""
@@ -44,17 +47,15 @@ class Server:
             symbols = list(json.loads(filtered)["symbols"])
             reasoning = dict.fromkeys(symbols, "moved")
             return json.dumps({"stocks_need_fundamental": symbols[:10], "reasoning": reasoning})
-        facts = json.loads(read("decision_facts", told))
-        decisions = {name: self.decision(each["features"]) for name, each in facts["symbols"].items()}
-        day = facts["symbols"]["AAPL"]["features"]["market_data"]["date"] if "AAPL" in decisions else ""
-        if day[-1:] in ("5", "0") and len(request.messages) == 2:
+        facts = rows_by_column(read("decision_facts", told))
+        decisions = {name: self.decision(row) for name, row in facts["symbols"].items()}
+        if facts["date"][-1:] in ("5", "0") and len(request.messages) == 2:
             decisions["V"] = {"action": "buy", "target_cash_amount": "a lot"}
         return json.dumps({"decisions": decisions})
 
     @staticmethod
-    def decision(features):
-        closes = features["market_data"]["close_7d"]
-        value = features["position_state"]["current_position_value"]
+    def decision(row):
+        closes, value = row["close_7d"], row["current_position_value"]
         if closes[-1] > closes[0] and not value:
             return {
                 "action": "increase",
@@ -92,7 +93,7 @@ def server(shared_data, tmp_path_factory):
         server.kill_at = KILLED_AT
         source = ("--source", str(shared_data / "stockbench"), "--market", "us")
         server.killed = server.command(
-            "run", SENTENCE, "--decider", "dual_agent", "--headless", *source, url=stub.base_url
+            "run", SENTENCE, "--decider", "dual_agent", *FILTERED, "--headless", *source, url=stub.base_url
         )
         server.kill_at = None
         server.resumed = server.command("resume", "--json", url=stub.base_url)
@@ -152,14 +153,14 @@ def test_no_prompt_has_what_was_published_later(server, shared_data):
     shown = 0
     for _, told in server.asked:
         facts = json.loads(read("filter_facts", told) or read("decision_facts", told))
-        for symbol, each in facts["symbols"].items():
-            day = each["features"]["market_data"]["date"]
-            begun = datetime.fromisoformat(f"{day}T00:00").replace(tzinfo=NEW_YORK)
-            for event in each["features"]["news_events"]["top_k_events"]:
+        begun = datetime.fromisoformat(f"{facts['date']}T00:00").replace(tzinfo=NEW_YORK)
+        for event in facts.get("news", ()):
+            symbols, _, text = re.split(r" (\d{4}-\d\d-\d\d): ", event, maxsplit=1)
+            for symbol in symbols.split():
                 known = [
                     at
                     for (name, title), at in first.items()
-                    if name == symbol and event[12:].startswith(title)
+                    if name == symbol and text.casefold().startswith(title.casefold()[:150])
                 ]
                 assert min(known) < begun
                 shown += 1

@@ -43,6 +43,16 @@ def asked_by(ask, meter=None):
     return Agents(client=ask, ends_asking=is_model_failure, meter=meter or Meter())
 
 
+def rows_by_column(told):
+    """The facts of a prompt, each row of their table by column."""
+    facts = json.loads(told)
+    return facts | {
+        "symbols": {
+            name: dict(zip(facts["columns"], row, strict=True)) for name, row in facts["symbols"].items()
+        }
+    }
+
+
 class Models:
     """Both agents: the filter chooses ``need``, the decision plays ``replies``, one a call."""
 
@@ -54,7 +64,7 @@ class Models:
     def play(self, messages):
         told = read("filter_facts", messages[1].text)
         if told is not None:
-            self.filters.append(json.loads(told))
+            self.filters.append(rows_by_column(told))
             reasoning = {symbol: f"why {symbol}" for symbol in self.filters[-1]["symbols"]}
             text = json.dumps({"stocks_need_fundamental": list(self.need), "reasoning": reasoning})
         else:
@@ -68,8 +78,8 @@ class Models:
 
     @property
     def facts(self):
-        """What the decision was shown first, by call."""
-        return [json.loads(read("decision_facts", messages[1])) for messages in self.asked]
+        """What the decision was shown first, by call, with the rows of its table by column."""
+        return [rows_by_column(read("decision_facts", messages[1])) for messages in self.asked]
 
     @property
     def cfg(self):

@@ -64,13 +64,11 @@ def test_the_decision_sees_the_documented_facts(features):
         "available_cash": 92000.0,
         "position_value": 8000.0,
     }
-    apple, tesla = (facts["symbols"][name]["features"] for name in ("AAPL", "TSLA"))
-    assert apple["fundamental_data"]["pe_ratio"] == 28.5
-    assert apple["filter_reasoning"] == "why AAPL"
-    assert apple["market_data"]["price"] == 185.5
+    apple, tesla = (facts["symbols"][name] for name in ("AAPL", "TSLA"))
+    assert (apple["pe_ratio"], apple["filter_reasoning"], apple["price"]) == (28.5, "why AAPL", 185.5)
     # The filter did not ask for TSLA's, and is shown no fundamentals itself.
-    assert "fundamental_data" not in tesla
-    assert "fundamental_data" not in models.filters[0]["symbols"]["AAPL"]["features"]
+    assert (tesla["pe_ratio"], tesla["filter_reasoning"]) == (None, None)
+    assert "pe_ratio" not in models.filters[0]["symbols"]["AAPL"]
 
 
 def test_one_bad_symbol_is_repaired_and_the_other_stands(features):
@@ -467,7 +465,7 @@ def test_the_decision_alone_with_a_prompt_of_ones_own(features):
     )
     assert list(results) == ["AAPL", "TSLA"]
     assert models.asked[0][0] == "Decide."
-    assert models.facts[0]["symbols"]["AAPL"]["features"]["fundamental_data"]["pe_ratio"] == 28.5
+    assert models.facts[0]["symbols"]["AAPL"]["pe_ratio"] == 28.5
     assert meta["calls"] == 1
 
 

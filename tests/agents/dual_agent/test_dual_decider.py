@@ -10,6 +10,7 @@ from dual_agent_models import Models, decision
 from langgraph.store.memory import InMemoryStore
 
 from quantgraph.agents.dual_agent import DualAgent
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.memory import EpisodicMemory
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
@@ -87,12 +88,13 @@ def test_the_ledger_keeps_why(refused):
 
 def test_the_decision_sees_what_is_known_at_the_open(refused):
     models, folder = refused
-    features = models.facts[0]["symbols"][FIRST]["features"]
-    assert features["market_data"]["date"] == "2025-01-02"
-    assert len(features["market_data"]["close_7d"]) == 7
-    assert features["fundamental_data"]["pe_ratio"] is not None
-    last = models.facts[-1]
-    position = last["symbols"][FIRST]["features"]["position_state"]
+    first, last = models.facts[0], models.facts[-1]
+    assert first["date"] == "2025-01-02"
+    assert len(first["symbols"][FIRST]["close_7d"]) == 7
+    assert first["symbols"][FIRST]["pe_ratio"] is not None
+    assert "own_return" not in first["portfolio_info"]
+    assert {"own_return", "equal_parts_return"} <= last["portfolio_info"].keys()
+    position = last["symbols"][FIRST]
     fills = [fill for result in sessions(folder) for fill in result.fills if fill.order.symbol == FIRST]
     assert position["shares"] == float(fills[0].quantity)
     assert position["holding_days"] == 2
@@ -334,7 +336,7 @@ def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):
     assert "RSI(14)" in facts["rule"]
     assert facts["plan"] == "carried out by code: stop loss 8%"
     # A lot of the mainland is 100 shares, and 5 are the least commission; the open is 3.71.
-    assert facts["symbols"][FIRST]["features"]["market_data"]["least_buy"] == 376.0
+    assert facts["symbols"][FIRST]["least_buy"] == 376.0
 
 
 def test_what_is_switched_off_is_not_asked_for(tmp_path):
@@ -345,7 +347,7 @@ def test_what_is_switched_off_is_not_asked_for(tmp_path):
     assert done["ended_because"] == "done"
     assert (models.filters, len(models.facts)) == ([], 1)
     for each in models.facts[0]["symbols"].values():
-        assert not {"fundamental_data", "filter_reasoning"} & each["features"].keys()
+        assert not {*FUNDAMENTALS, "filter_reasoning"} & each.keys()
     (session,) = sessions(folder)
     assert session.notes["reply_errors"] == {"replies": 1, "schema": 0, "logic": 0, "cash": 0}
 
@@ -361,9 +363,8 @@ def facts_of_home_depot(folder, bars, window):
         out=folder,
     )
     assert done["ended_because"] == "done", done
-    shown = [each["symbols"]["HD"]["features"] for each in models.facts]
-    (of_day,) = (each for each in shown if each["market_data"]["date"] == "2025-03-11")
-    return of_day["fundamental_data"]
+    (of_day,) = (each["symbols"]["HD"] for each in models.facts if each["date"] == "2025-03-11")
+    return {name: of_day.get(name) for name in FUNDAMENTALS}
 
 
 def test_the_fundamentals_of_a_day_do_not_depend_on_the_window_of_the_run(tmp_path, shared_data):
@@ -375,3 +376,31 @@ def test_the_fundamentals_of_a_day_do_not_depend_on_the_window_of_the_run(tmp_pa
     assert alone["quarterly_dividend"] == 2.3
     # Three of 2.25 went ex since 2024-03-11, before the bars begin; the close of the 10th is 374.65.
     assert alone["dividend_yield"] == round(100 * 6.75 / 374.65, 2)
+
+
+def test_a_session_of_eight_symbols_asks_with_at_most_4200_tokens(tmp_path, shared_data):
+    """Ten sessions of real prices, news and filings, with earlier decisions of every symbol; of 4 characters each."""
+    symbols = ("AAPL", "AMGN", "BA", "GS", "HD", "JPM", "UNH", "V")
+    reason = "The close is above that of seven sessions before, and earnings beat what was expected of them."
+    days = [
+        {name: decision("increase", 2_000 * (day + 1), reasons=[reason]) for name in symbols[day % 2 :: 2]}
+        | {name: decision("hold") for name in symbols[1 - day % 2 :: 2]}
+        for day in range(10)
+    ]
+    models = Models(*days)
+    done = run_strategy(
+        f"dual agent on {', '.join(symbols)}, 20250303 to 20250314",
+        decider=DualAgent(),
+        model={"filter": models.model, "decision": models.model},
+        source=shared_data / "stockbench",
+        out=tmp_path,
+    )
+    assert done["ended_because"] == "done", done
+    assert (len(models.asked), models.filters) == (10, [])
+    assert max(sum(map(len, messages)) / 4 for messages in models.asked) <= 4_200
+    last = models.facts[-1]
+    assert {"past_20", "volatility_20", "volume_ratio", "pe_ratio", "dividend_yield"} <= last["symbols"][
+        "GS"
+    ].keys()
+    assert len(last["news"]) == len(set(last["news"])) > 15
+    assert len(last["history"]) == 8

@@ -101,10 +101,10 @@ def test_each_moment_of_a_thread_is_decided_on_its_own_features(small_market, sc
         graph.invoke({"data_ref": market.ref, "moment": day, "cash": 1_000}, thread)
         for day in ("20240109", "20240110", "20240111")
     ]
-    shown = [facts["symbols"]["AAPL"]["features"]["market_data"] for facts in models.facts]
+    shown = models.facts
     assert [each["date"] for each in shown] == ["2024-01-09", "2024-01-10", "2024-01-11"]
     # The market opens where it closes, at 100 and one more each weekday from 2024-01-01 on.
-    assert [each["open"] for each in shown] == [106.0, 107.0, 108.0]
+    assert [each["symbols"]["AAPL"]["open"] for each in shown] == [106.0, 107.0, 108.0]
     assert [each["decisions"]["AAPL"]["timestamp"][:10] for each in done] == [each["date"] for each in shown]
     assert [each["meta"]["calls"] for each in done] == [1, 1, 1]
 
@@ -135,8 +135,9 @@ def test_what_the_data_does_not_have_is_refused(small_market):
     graph = create_dual_agent_subgraph(model="keyless", resources=Resources(store=market.store))
     with pytest.raises(BadWindow, match="20240106"):  # a Saturday
         graph.invoke({"data_ref": market.ref, "moment": "20240106"})
-    with pytest.raises(UnknownSymbol, match="ZZZ"):
-        graph.invoke({"data_ref": market.ref, "moment": "20240109", "symbols": ["ZZZ"]})
+    for symbols, error in ((["ZZZ"], UnknownSymbol), (["AAPL", "AAPL"], BadOption), ([" "], BadOption)):
+        with pytest.raises(error, match=r"ZZZ|AAPL is listed twice|' ' is not a symbol"):
+            graph.invoke({"data_ref": market.ref, "moment": "20240109", "symbols": symbols})
 
 
 def test_a_dead_model_ends_in_holds(features):

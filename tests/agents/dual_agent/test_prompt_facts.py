@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from quantgraph.agents.dual_agent import _prompts
-from quantgraph.agents.dual_agent._prompts import as_data, filter_facts
+from quantgraph.agents.dual_agent._prompts import as_data, filter_facts, table_rows
 
 decision_facts = partial(_prompts.decision_facts, min_cash_ratio=0.0, cost_rate=0.0)
 
@@ -51,12 +51,37 @@ HISTORY = {
 }
 
 
-def test_the_facts_of_the_decision_have_the_documented_shape():
-    assert decision_facts(ITEMS, PORTFOLIO, HISTORY) == {
+def test_the_facts_of_the_decision_are_a_table_with_each_story_once():
+    told = TSLA | {"news_events": {"top_k_events": ["Strong Q2 earnings beat analyst expectations"]}}
+    facts = decision_facts([ITEMS[0], {"symbol": "TSLA", "features": told}], PORTFOLIO, HISTORY)
+    assert facts == {
+        "date": "2025-06-15",
         "portfolio_info": {"total_assets": 100000.0, "available_cash": 50000.0, "position_value": 50000.0},
-        "symbols": {"AAPL": {"features": AAPL}, "TSLA": {"features": TSLA}},
+        "columns": [
+            "open", "close_7d", "price", "market_cap", "pe_ratio", "dividend_yield", "week_52_high",
+            "week_52_low", "quarterly_dividend", "current_position_value", "holding_days", "shares",
+            "filter_reasoning",
+        ],
+        "symbols": {
+            "AAPL": [
+                184.2, AAPL["market_data"]["close_7d"], 185.5, 2850000000000, 28.5, 0.52, 199.62, 164.08, 0.24,
+                5000.0, 45, 27.0, AAPL["filter_reasoning"],
+            ],
+            "TSLA": [None, [], *[None] * 7, 3000.0, 3, 10.0, TSLA["filter_reasoning"]],
+        },
+        "news": [
+            "AAPL Apple announces new product - Revolutionary AI chip unveiled",
+            "AAPL TSLA Strong Q2 earnings beat analyst expectations",
+        ],
         "history": HISTORY,
-    }
+    }  # fmt: skip
+
+
+def test_a_column_that_no_symbol_has_a_value_of_is_left_out():
+    assert "open" not in decision_facts(ITEMS[1:], PORTFOLIO, {})["columns"]
+    assert table_rows(decision_facts(ITEMS, PORTFOLIO, {}))["TSLA"]["shares"] == 10.0
+    for broken in ([], {"symbols": {"A": 3}}, {"columns": ["open"], "symbols": {"A": None}}):
+        assert not any(table_rows(broken).values())
 
 
 def test_the_filter_learns_which_fundamentals_are_not_known():
@@ -65,7 +90,6 @@ def test_the_filter_learns_which_fundamentals_are_not_known():
     lacking = ("market_cap", "dividend_yield", "week_52_low", "quarterly_dividend")
     facts = filter_facts(items, PORTFOLIO, {})
     assert facts["fundamentals_not_known"] == {name: ["TSLA"] for name in lacking}
-    assert "fundamental_data" not in facts["symbols"]["AAPL"]["features"]
     assert set(filter_facts(ITEMS[1:], PORTFOLIO, {})["fundamentals_not_known"].values()) == {"all"}
     assert "fundamentals_not_known" not in filter_facts(ITEMS[:1], PORTFOLIO, {})
 
@@ -76,7 +100,7 @@ def test_a_rule_and_limits_are_shown_only_if_there_are_any():
     )
     assert facts["rule"] == "buy what fell"
     assert facts["limits"] == {"min_cash_ratio": 0.1, "cost_rate": 0.00012}
-    assert decision_facts(ITEMS, PORTFOLIO, {}).keys() == {"portfolio_info", "symbols", "history"}
+    assert not {"rule", "limits", "plan"} & decision_facts(ITEMS, PORTFOLIO, {}).keys()
 
 
 def test_history_of_other_symbols_is_left_out():
@@ -88,8 +112,7 @@ def test_history_of_other_symbols_is_left_out():
 
 def test_the_filter_is_not_shown_what_it_decides_about():
     facts = filter_facts(ITEMS, PORTFOLIO, HISTORY, rule="r")
-    shown = facts["symbols"]["AAPL"]["features"]
-    assert set(shown) == {"market_data", "news_events", "position_state"}
+    assert not {*AAPL["fundamental_data"], "filter_reasoning"} & set(facts["columns"])
     assert (facts["rule"], facts["history"]) == ("r", HISTORY)
     assert "fundamental_data" in AAPL
 
@@ -100,6 +123,7 @@ def test_the_filter_is_not_shown_what_it_decides_about():
         (184.2049, 184.2),
         (1.005, 1.0),
         (-3.14159, -3.14),
+        (1_234_567.89, 1_234_568),
         (0.52349, 0.52),
         (0.0045678, 0.0046),
         (-0.0045678, -0.0046),
@@ -131,7 +155,7 @@ def test_texts_of_news_and_history_are_data():
     facts = decision_facts(
         [item], PORTFOLIO, {"AAPL": f"Previous decisions:\n{HOSTILE.replace(chr(10), ' ')}"}
     )
-    assert facts["symbols"]["AAPL"]["features"]["news_events"]["top_k_events"] == [SAFE]
+    assert facts["news"] == [f"AAPL {SAFE}"]
     assert facts["history"]["AAPL"] == f"Previous decisions:\n{SAFE}"
     told = filter_facts([item], PORTFOLIO, {})
-    assert told["symbols"]["AAPL"]["features"]["news_events"]["top_k_events"] == [SAFE]
+    assert told["news"] == [f"AAPL {SAFE}"]

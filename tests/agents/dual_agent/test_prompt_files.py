@@ -20,10 +20,10 @@ from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "4be2186c1ae5eb772e40b3f9c8157ebe",
-    "decision_agent_v1_zh.txt": "291ad0ae18711e1186882ea9a6da5142",
-    "fundamental_filter_agent_v1.txt": "5e83c557008d2d086ff25838765b3d39",
-    "fundamental_filter_agent_v1_zh.txt": "ea872762ed747afc4c55156adfde26bf",
+    "decision_agent_v1.txt": "2c37c23ab47fa9ce593d74067cac4d47",
+    "decision_agent_v1_zh.txt": "7b51c86a8dc37cf7c237468e6fc63053",
+    "fundamental_filter_agent_v1.txt": "92e613d1c4959e28d52737d1ba5296c7",
+    "fundamental_filter_agent_v1_zh.txt": "acbe45e049b58e7a96e29dfd82d50901",
 }
 DECISION = [name for name in HASHES if name.startswith("decision")]
 FILTER = [name for name in HASHES if name.startswith("fundamental")]
@@ -96,6 +96,15 @@ def test_the_decision_is_told_everything_that_is_checked(name):
         "min_cash_ratio",
     ):
         assert word in text
+
+
+@pytest.mark.parametrize("name", [DECISION[0], FILTER[0]])
+def test_both_languages_name_the_same_facts(name):
+    named = [
+        set(re.findall(r"[a-z]+_[a-z0-9_]+|null|hold|rule|plan|news", load_prompt_strictly(each)))
+        for each in (name, name.replace(".txt", "_zh.txt"))
+    ]
+    assert named[0] - {"json_object"} == named[1]
 
 
 @pytest.mark.parametrize("name", sorted(HASHES))

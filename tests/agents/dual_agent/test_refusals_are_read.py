@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pandas as pd
 import pytest
-from dual_agent_models import Models, decision
+from dual_agent_models import Models, decision, rows_by_column
 
 from quantgraph.agents.dual_agent import DualAgent, create_dual_agent_subgraph
 from quantgraph.broker import Account, Market, RunContext
@@ -50,7 +49,7 @@ class Drawn:
         return self
 
     def invoke(self, messages):
-        facts = json.loads(read("decision_facts", messages[1].text))
+        facts = rows_by_column(read("decision_facts", messages[1].text))
         if len(messages) == 2:
             self.sessions.append({"said": {}, "replies": 0, "values": {}})
         session, asked = self.sessions[-1], list(facts["symbols"])
@@ -58,8 +57,7 @@ class Drawn:
             asked = [name.strip() for name in messages[-1].text.rsplit(":", 1)[1].split(",")]
         session["replies"] += 1
         for name in self.rng.sample(asked, len(asked)):
-            state = facts["symbols"][name]["features"]["position_state"]
-            session["values"][name] = value = state["current_position_value"]
+            session["values"][name] = value = facts["symbols"][name]["current_position_value"]
             move = self.rng.choice(MOVES if len(messages) == 2 else (*MOVES, "hold", "hold", "hold"))
             target = value + self.rng.uniform(-0.6, 0.6) * self.cash
             session["said"][name] = decision(move, round(value if move == "hold" else max(0.0, target), 2))

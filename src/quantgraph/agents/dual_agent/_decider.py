@@ -11,8 +11,17 @@ from quantgraph._util.texts import Language, Note
 from quantgraph.agents.dual_agent._config import Agents, Meter, read_config
 from quantgraph.agents.dual_agent._features import build_features
 from quantgraph.agents.dual_agent._keyless import KEYLESS
-from quantgraph.agents.dual_agent._loop import ROLES, Batch, Decided, decide_all, portfolio_of, prompts_of
+from quantgraph.agents.dual_agent._loop import (
+    ROLES,
+    Batch,
+    Decided,
+    decide_all,
+    portfolio_of,
+    prompts_of,
+    returns_of,
+)
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
+from quantgraph.agents.loop._facts import facts_at_open
 from quantgraph.agents.loop._model_decider import Memos, ends_session, plan_text
 from quantgraph.agents.memory._memory import EpisodicMemory, episodes_of, history_texts
 from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider
@@ -142,13 +151,14 @@ class DualAgent(ModelDecider):
 
     def decide(self, context: DecisionContext) -> Decision:
         """Decide one session; raises what ends the run."""
-        view, account, config = context.view, context.account, self._config
-        symbols = list(view["ohlcv"]["open"].columns)
-        features = build_features(view, account, symbols, config.features, rules=context.rules)
+        view, config = context.view, self._config
+        shown = config.features
+        facts = facts_at_open(context, news=shown.most_news, news_days=shown.news_days)
+        features = build_features(context, facts, shown)
         batch = Batch(
             features=features,
-            portfolio=portfolio_of(features, float(account.cash)),
-            history=self._recalled(context, symbols),
+            portfolio=portfolio_of(features, float(context.account.cash)) | returns_of(facts),
+            history=self._recalled(context, list(facts.symbols)),
             rule=context.rule,
             plan=plan_text(context, self.executes),
             prompts=self._prompts[context.language],
@@ -162,7 +172,7 @@ class DualAgent(ModelDecider):
         agents = Agents(
             client=lambda role, messages: context.model(role).invoke(list(messages)), ends_asking=ends_session
         )
-        tools = ToolContext(view, account, context.rules, session=context.market)
+        tools = ToolContext(view, context.account, context.rules, session=context.market)
         decided = decide_all(batch, agents, tools)
         return Decision(context.market.orders, notes=_notes(decided, agents.meter), in_order=True)
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._config import FeatureOptions
 from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before, fundamental_data
-from quantgraph.broker import Account
-from quantgraph.broker.accounts import Mark, mark
+from quantgraph.agents.loop._facts import DayContext, OpenFacts, SymbolFacts
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import Rulebook, local_zone, session_of, surely_known
-from quantgraph.market.money import market_value, notional, to_decimal
-from quantgraph.state import Record, View
+from quantgraph.market.money import notional, to_decimal
 from quantgraph.state.frames import PLAIN_RULE, is_plain
 
 FeatureItem = dict[str, Any]
@@ -26,66 +25,85 @@ FeatureItem = dict[str, Any]
 
 _CLOSES = 7
 _DEFAULT = FeatureOptions()
-_EVENT_LENGTH = 300
+_EVENT_LENGTH = 180
 _BAR_DATES = ("date", "trade_date", "timestamp")
 _DATE_LENGTH = len("2025-03-10")
 _NEWS_TIMES = ("published_at", "published_utc", "date")
 
 
 def build_features(
-    view: View,
-    account: Account,
-    symbols: Sequence[str],
-    options: FeatureOptions = _DEFAULT,
-    *,
-    rules: Rulebook | None = None,
+    context: DayContext, facts: OpenFacts, options: FeatureOptions = _DEFAULT
 ) -> list[FeatureItem]:
-    """Features of symbols at the open of the view's session.
+    """Features of the symbols of a table of facts, at its open.
 
     ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
     today, oldest first, adjusted for splits), ``date``, with the option ``price`` the open again under that
-    name, and where ``rules`` have lots ``least_buy``, what the smallest purchase costs with its charges.
-    ``news_events.top_k_events`` has the latest news, newest first, each once, as
-    ``date: title - description`` of at most 300 characters; equal texts are one. ``position_state`` has
-    ``current_position_value`` at today's open, or the last price before; ``holding_days``, the sessions since
-    the position was opened; ``shares`` and ``sellable``; ``average_price`` of a
-    share that is held. ``fundamental_data`` is of :func:`fundamental_data`.
+    name, and where there are lots ``least_buy``, what the smallest purchase costs with its charges.
+    ``news_events.top_k_events`` has the news, those that name the symbol first, as ``date: title - text`` of
+    at most 180 characters. ``position_state`` has ``current_position_value`` at today's open, or the last
+    price before; ``holding_days``, the sessions since the position was opened; ``shares`` and ``sellable``;
+    ``average_price`` of a share that is held. ``past`` has name, weight and past returns of the facts.
+    ``fundamental_data`` is of :func:`fundamental_data`.
     """
-    _check_symbols(symbols, "symbols")
-    session = view.moment.session
-    opens = view.numbers("ohlcv", "open", session)
+    view, session, symbols = context.view, facts.session, tuple(facts.symbols)
     closes = closes_before(view, symbols, _CLOSES, Splits(view.actions(), session))
-    marks = mark(account, view, at="open")
-    since = (session - timedelta(days=options.news_days)).to_pydatetime()
     known = fundamental_data(view, symbols) if options.fundamentals else {}
+    events: dict[str, list[str]] = {symbol: [] for symbol in symbols}
+    for headline in sorted(facts.news, key=lambda each: not each.named):
+        for symbol in headline.symbols:
+            if len(events[symbol]) < options.most_news:
+                text = " - ".join(filter(None, (headline.title, headline.text)))
+                events[symbol].append(f"{headline.day}: {_cut(text)}")
+    sessions = view["ohlcv"].frozen("open").sessions
     items = []
-    for symbol in symbols:
-        price = opens.get(symbol, math.nan)
-        today = None if math.isnan(price) else price
+    for symbol, each in facts.symbols.items():
         market_data = {
             "ticker": symbol,
-            "open": today,
+            "open": each.open,
             "close_7d": closes[symbol],
             "date": f"{session:%Y-%m-%d}",
-            **({"price": today} if options.price else {}),
-            **(_least_buy(symbol, price, rules, session) if rules else {}),
+            **({"price": each.open} if options.price else {}),
+            **_least_buy(context.rules, each, session),
         }
         features = {
             "market_data": market_data,
-            "news_events": {"top_k_events": _events(view.records("news", symbol), since, options.most_news)},
-            "position_state": _position_state(view, account, symbol, marks),
+            "news_events": {"top_k_events": events[symbol]},
+            "position_state": _position_state(each, session, sessions),
+            "past": {
+                "name": each.name or None,
+                "weight": each.weight,
+                **{f"past_{count}": gained for count, gained in each.returns.items()},
+                "volatility_20": each.volatility,
+                "volume_ratio": each.volume_ratio,
+                "place_52w": each.range_place,
+            },
             **({"fundamental_data": known[symbol]} if symbol in known else {}),
         }
         items.append({"symbol": symbol, "features": features})
     return items
 
 
-def _least_buy(symbol: str, price: float, rules: Rulebook, session: pd.Timestamp) -> dict[str, float]:
-    first, day = rules.lots(symbol, session.date()).first, session.date()
-    if first <= 1 or not 0 < price < math.inf:
+def _least_buy(rules: Rulebook, facts: SymbolFacts, session: pd.Timestamp) -> dict[str, float]:
+    first, day = facts.least_shares, session.date()
+    if facts.open is None or first is None or first <= 1:
         return {}
-    amount = notional(to_decimal(price), first)
-    return {"least_buy": float(amount + rules.charges(symbol, "buy", first, amount, day).total)}
+    amount = notional(to_decimal(facts.open), first)
+    return {"least_buy": float(amount + rules.charges(facts.symbol, "buy", first, amount, day).total)}
+
+
+def _position_state(
+    facts: SymbolFacts, session: pd.Timestamp, sessions: NDArray[np.datetime64]
+) -> dict[str, float | int]:
+    if facts.since is None or facts.average_cost is None:
+        return {"current_position_value": 0.0, "holding_days": 0, "shares": 0.0, "sellable": 0.0}
+    first, last = (int(np.searchsorted(sessions, day.to_datetime64())) for day in (facts.since, session))
+    return {
+        "current_position_value": facts.value,
+        "holding_days": last - first,
+        "shares": float(facts.held),
+        "sellable": float(facts.sellable),
+        "average_price": facts.average_cost,
+    }
 
 
 def after_filter(
@@ -128,7 +146,7 @@ def least_buys_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float
     return {symbol: float(cost) for symbol, cost in costs.items() if is_number(cost) and cost > 0}
 
 
-def _check_symbols(symbols: Sequence[str], parameter: str) -> None:
+def check_listed(symbols: Sequence[str], parameter: str) -> None:
     seen = set()
     for symbol in symbols:
         if not isinstance(symbol, str) or not symbol.strip():
@@ -138,41 +156,15 @@ def _check_symbols(symbols: Sequence[str], parameter: str) -> None:
         seen.add(symbol)
 
 
-def _events(news: Sequence[Record], since: datetime, most: int) -> list[str]:
-    """Texts of the latest news with their dates, newest first, without those that say the same."""
-    texts: dict[str, str] = {}
-    for record in reversed(news):
-        if len(texts) >= most or record.instant is None or record.instant < since:
-            break
-        if text := _event(record.body):
-            texts.setdefault(text, f"{record.instant:%Y-%m-%d}: {text}")
-    return list(texts.values())
-
-
 def _event(body: Any) -> str:
     fields = body if isinstance(body, Mapping) else {}
     parts = (fields.get(name) for name in ("title", "description"))
     lines = (" ".join(part.split()) for part in parts if isinstance(part, str))
-    text = " - ".join(dict.fromkeys(line for line in lines if line))
+    return _cut(" - ".join(dict.fromkeys(line for line in lines if line)))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= _EVENT_LENGTH else f"{text[: _EVENT_LENGTH - 1]}…"
-
-
-def _position_state(
-    view: View, account: Account, symbol: str, marks: Mapping[str, Mark]
-) -> dict[str, float | int]:
-    position = account.positions.get(symbol)
-    if position is None:
-        return {"current_position_value": 0.0, "holding_days": 0, "shares": 0.0, "sellable": 0.0}
-    sessions = view["ohlcv"].frozen("open").sessions
-    days = (each.to_datetime64() for each in (position.entered, view.moment.session))
-    first, last = (int(np.searchsorted(sessions, day)) for day in days)
-    return {
-        "current_position_value": float(market_value(marks[symbol].price, position.quantity)),
-        "holding_days": last - first,
-        "shares": float(position.quantity),
-        "sellable": float(position.sellable),
-        "average_price": float(position.cost / position.quantity),
-    }
 
 
 def check_features_list(features_list: Any) -> list[FeatureItem]:
@@ -188,7 +180,7 @@ def check_features_list(features_list: Any) -> list[FeatureItem]:
             raise BadOption(
                 f"{name}: {item.get('symbol')!r:.60} has no features; must be {shape}", parameter=name
             )
-    _check_symbols([item.get("symbol") for item in features_list], name)
+    check_listed([item.get("symbol") for item in features_list], name)
     for item in features_list:
         _check_sections(item["symbol"], item["features"])
     positions_of(features_list)

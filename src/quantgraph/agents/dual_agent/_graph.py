@@ -21,6 +21,7 @@ from quantgraph.agents.dual_agent._features import (
     FeatureItem,
     build_features,
     check_features_list,
+    check_listed,
     fill_features,
 )
 from quantgraph.agents.dual_agent._loop import (
@@ -36,6 +37,7 @@ from quantgraph.agents.dual_agent._loop import (
     prompts_of,
     renewed_part,
 )
+from quantgraph.agents.loop._facts import facts_at_open
 from quantgraph.agents.loop._host_state import check_symbols, host_account
 from quantgraph.agents.loop._model_decider import loop_graph, scratch_context
 from quantgraph.data.symbols import rules_of
@@ -161,8 +163,10 @@ class _Host:
         else:
             account, view = context.account, context.view
             symbols = state.get("symbols") or [*view["ohlcv"].frozen("open").symbols]
+            check_listed(symbols, "symbols")
             check_symbols(view, symbols)
-            features = build_features(view, account, symbols, options, rules=context.rules)
+            facts = facts_at_open(context, symbols, news=options.most_news, news_days=options.news_days)
+            features = build_features(context, facts, options)
         if len(features) > BATCH_SIZE:
             raise BadOption(
                 f"{len(features)} symbols; the subgraph decides at most {BATCH_SIZE}: name fewer, or use "

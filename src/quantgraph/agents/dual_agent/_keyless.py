@@ -14,7 +14,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage
 
 from quantgraph._util.values import finite_number, json_object
-from quantgraph.agents.dual_agent._prompts import BY_MARKET
+from quantgraph.agents.dual_agent._prompts import BY_MARKET, table_rows
 
 _RANGE = 0.05
 _MOMENTUM = 0.02
@@ -24,19 +24,14 @@ _CONFIDENCE = "0.5"
 Facts = Mapping[str, Any]
 
 
-def symbols_of(facts: Facts) -> list[str]:
-    """The symbols that facts are about."""
-    return list(_mapping(facts.get("symbols")))
-
-
 def filter_symbols(facts: Facts) -> dict[str, Any]:
     """Choose the symbols whose fundamentals are read: those held, and those whose 7-day range is above 5 %.
 
     The range is the highest close of ``close_7d`` less the lowest, over the lowest.
     """
     reasoning, need = {}, []
-    for symbol, entry in _mapping(facts.get("symbols")).items():
-        closes, value = _closes(entry), _position_value(entry)
+    for symbol, row in table_rows(facts).items():
+        closes, value = _closes(row), _position_value(row)
         spread = (max(closes) - min(closes)) / min(closes) if closes else 0.0
         if value > 0:
             why = "it is held"
@@ -60,15 +55,15 @@ def decide_portfolio(
     )
     reserve = (finite_number(limits.get("min_cash_ratio")) or 0.0) * total
     room = max(0.0, (finite_number(portfolio.get("available_cash")) or 0.0) - reserve) / (1 + cost)
-    share = total * _INVESTED / max(1, len(symbols_of(facts))) / 2**retries
+    share = total * _INVESTED / max(1, len(table_rows(facts))) / 2**retries
     unexecuted = [_reason("the user's rule in words is not executed by it")] if facts.get("rule") else []
     decisions = {}
-    for symbol, entry in _mapping(facts.get("symbols")).items():
+    for symbol, row in table_rows(facts).items():
         if symbol not in symbols:
             continue
-        action, target, why = _decide(entry, share=share, room=room, retries=retries)
+        action, target, why = _decide(row, share=share, room=room, retries=retries)
         if symbol in rejected:
-            action, target, why = "hold", _position_value(entry), "the market refused the order"
+            action, target, why = "hold", _position_value(row), "the market refused the order"
         if action == "increase":
             room -= target
         decisions[symbol] = {
@@ -80,11 +75,10 @@ def decide_portfolio(
     return {"decisions": decisions}
 
 
-def _decide(entry: Any, *, share: float, room: float, retries: int) -> tuple[str, float, str]:
+def _decide(row: Facts, *, share: float, room: float, retries: int) -> tuple[str, float, str]:
     """Return action, target and reason for one symbol."""
-    closes, value = _closes(entry), _position_value(entry)
-    features = _features(entry)
-    price = finite_number(_mapping(features.get("market_data")).get("open"))
+    closes, value = _closes(row), _position_value(row)
+    price = finite_number(row.get("open"))
     if price is None or price <= 0:
         return "hold", value, "there is no open today"
     if len(closes) < 2:
@@ -92,7 +86,7 @@ def _decide(entry: Any, *, share: float, room: float, retries: int) -> tuple[str
     momentum = (closes[-1] - closes[0]) / closes[0]
     text = f"the momentum of close_7d is {momentum:+.2%}"
     if momentum < -_MOMENTUM and value > 0:
-        if retries or not _is_sellable(features):
+        if retries or not _is_sellable(row):
             return "hold", value, f"{text}, and the position cannot be sold now"
         return "close", 0.0, f"{text}, below -{_MOMENTUM:.0%}, and there is a position"
     if momentum > _MOMENTUM and value <= 0:
@@ -107,26 +101,19 @@ def _reason(text: str) -> str:
     return f"keyless rule: {text}"
 
 
-def _features(entry: Any) -> Mapping[str, Any]:
-    return _mapping(_mapping(entry).get("features"))
-
-
-def _closes(entry: Any) -> list[float]:
-    closes = _mapping(_features(entry).get("market_data")).get("close_7d")
+def _closes(row: Facts) -> list[float]:
+    closes = row.get("close_7d")
     numbers = [finite_number(each) for each in closes] if isinstance(closes, list) else []
     return [each for each in numbers if each is not None and each > 0]
 
 
-def _position_value(entry: Any) -> float:
-    return (
-        finite_number(_mapping(_features(entry).get("position_state")).get("current_position_value")) or 0.0
-    )
+def _position_value(row: Facts) -> float:
+    return finite_number(row.get("current_position_value")) or 0.0
 
 
-def _is_sellable(features: Mapping[str, Any]) -> bool:
+def _is_sellable(row: Facts) -> bool:
     """Whether all of a position may be sold, as far as the facts say."""
-    state = _mapping(features.get("position_state"))
-    shares, sellable = finite_number(state.get("shares")), finite_number(state.get("sellable"))
+    shares, sellable = finite_number(row.get("shares")), finite_number(row.get("sellable"))
     return shares is None or sellable is None or sellable >= shares
 
 
@@ -142,7 +129,7 @@ def reply_to_filter(messages: Sequence[BaseMessage], text: str) -> Mapping[str, 
 def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:
     """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
     facts = json_object(text)
-    symbols = symbols_of(facts)
+    symbols = list(table_rows(facts))
     facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
     refused = [name for name in symbols if any(f"- {name}: {each}" in behind for each in BY_MARKET.values())]
     asked_for = _listed_last(behind, symbols)

@@ -40,6 +40,7 @@ from quantgraph.agents.dual_agent._validation import (
     read_decisions,
 )
 from quantgraph.agents.loop import ModelLoop
+from quantgraph.agents.loop._facts import OpenFacts
 from quantgraph.broker import Order, Rejection, Session
 from quantgraph.errors import BadOption, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm import cached_attempt, drop_replies
@@ -538,6 +539,13 @@ def portfolio_of(
     """Return the portfolio of cash and the positions, which are those of the features by default."""
     held = sum(positions_of(features).values()) if total is None else total - cash
     return {"total_assets": cash + held, "available_cash": cash, "position_value": held}
+
+
+def returns_of(facts: OpenFacts) -> dict[str, float]:
+    """What the account and equal parts of all symbols have gained since the run began, in percent."""
+    account = facts.account
+    gained = {"own_return": account.own_return, "equal_parts_return": account.equal_parts}
+    return {name: each for name, each in gained.items() if each is not None}
 
 
 def portfolio_after(

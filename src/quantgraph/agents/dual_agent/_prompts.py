@@ -85,9 +85,9 @@ def _prompt_version(name: str) -> str:
     return Path(name).name.removesuffix(_ENDING).replace("_", "/")
 
 
-_PORTFOLIO = ("total_assets", "available_cash", "position_value")
-_AFTER_THE_FILTER = ("fundamental_data", "filter_reasoning")
-
+_FUNDAMENTAL, _NEWS = "fundamental_data", "news_events"
+_ONCE = frozenset({"ticker", "date", "top_k_events"})
+"""Fields that are no column of the table."""
 _AS_THEY_ARE = frozenset({int, bool})
 
 FeatureItem = Mapping[str, Any]
@@ -103,18 +103,51 @@ def decision_facts(
     min_cash_ratio: float,
     cost_rate: float,
 ) -> dict[str, Any]:
-    """Facts of the decision: ``portfolio_info``, ``symbols``, ``history``; limits, plan and rule if any."""
-    symbols = {item["symbol"]: {"features": as_data(item["features"])} for item in features_list}
+    """Facts of the decision, with a row of the table for each symbol; limits, plan and rule if any.
+
+    The table has the fields of all sections as ``columns``, without those that no symbol has a value of.
+    ``news`` has each story once, with the symbols that it is of.
+    """
+    rows = {item["symbol"]: _row(item["features"]) for item in features_list}
+    names = dict.fromkeys(name for row in rows.values() for name in row)
+    columns = [name for name in names if any(row.get(name) is not None for row in rows.values())]
+    dates = {str(item["features"].get("market_data", {}).get("date") or "") for item in features_list}
+    news: dict[str, list[str]] = {}
+    for item in features_list:
+        for story in (item["features"].get(_NEWS) or {}).get("top_k_events") or ():
+            news.setdefault(as_data(story), []).append(item["symbol"])
     limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
-    limits = {name: as_data(limit) for name, limit in limits.items() if limit}
-    return {
-        "portfolio_info": {name: as_data(portfolio[name]) for name in _PORTFOLIO},
-        "symbols": symbols,
-        "history": {symbol: _lines(history[symbol]) for symbol in symbols if history.get(symbol)},
-        **({"limits": limits} if limits else {}),
-        **({"plan": plan} if plan else {}),
-        **({"rule": rule} if rule else {}),
+    facts = {
+        "date": max(dates, default=""),
+        "portfolio_info": as_data(portfolio),
+        "columns": columns,
+        "symbols": {symbol: [row.get(name) for name in columns] for symbol, row in rows.items()},
+        "news": [f"{' '.join(symbols)} {story}" for story, symbols in news.items()],
+        "history": {symbol: _lines(history[symbol]) for symbol in rows if history.get(symbol)},
+        "limits": {name: as_data(limit) for name, limit in limits.items() if limit},
+        "plan": plan,
+        "rule": rule,
     }
+    return {name: part for name, part in facts.items() if part or name in ("symbols", "history")}
+
+
+def table_rows(facts: Any) -> dict[str, dict[str, Any]]:
+    """The rows of the table by symbol, each by column; empty for facts of another shape."""
+    table = facts if isinstance(facts, Mapping) else {}
+    columns, rows = table.get("columns"), table.get("symbols")
+    if not isinstance(rows, Mapping) or not isinstance(columns, list):
+        return {}
+    lists = {symbol: row if isinstance(row, list) else [] for symbol, row in rows.items()}
+    return {symbol: dict(zip(columns, row, strict=False)) for symbol, row in lists.items()}
+
+
+def _row(features: Mapping[str, Any]) -> dict[str, Any]:
+    """All fields of a symbol's features, whatever their section."""
+    row: dict[str, Any] = {}
+    for section, part in features.items():
+        fields = part if isinstance(part, Mapping) else {section: part}
+        row |= {name: as_data(each) for name, each in fields.items() if name not in _ONCE}
+    return row
 
 
 def filter_facts(
@@ -128,13 +161,9 @@ def filter_facts(
 
     ``fundamentals_not_known`` has the symbols that lack a value, by its name; ``all`` if no symbol has it.
     """
+    hidden = (_FUNDAMENTAL, "filter_reasoning")
     before = [
-        {
-            "symbol": item["symbol"],
-            "features": {
-                name: each for name, each in item["features"].items() if name not in _AFTER_THE_FILTER
-            },
-        }
+        {**item, "features": {name: each for name, each in item["features"].items() if name not in hidden}}
         for item in features_list
     ]
     facts = decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
@@ -147,12 +176,14 @@ def filter_facts(
 
 
 def _known(item: FeatureItem) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = item["features"].get("fundamental_data") or {}
+    found: Mapping[str, Any] = item["features"].get(_FUNDAMENTAL) or {}
     return found
 
 
 def as_data(value: Any) -> Any:
-    """JSON with fractions of two decimals, below 1 of two significant digits, and None for NaN and infinity.
+    """JSON with fractions of two decimals, below 1 of two significant digits, from a million on none.
+
+    NaN and infinity are None.
 
     Texts are on one line, and nothing in them looks like a tag.
 
@@ -179,9 +210,14 @@ def _lines(text: str) -> str:
     return "\n".join(map(escape_markup, text.splitlines()))
 
 
+_WHOLE = 1e6
+
+
 def _short(number: float) -> float | None:
     if not math.isfinite(number):
         return None
+    if abs(number) >= _WHOLE:
+        return round(number)
     return round(number, 2) if abs(number) >= 1 else float(f"{number:.2g}")
 
 

@@ -16,7 +16,7 @@ from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import session_of
 from quantgraph.market.rules import find_board
 
-_SHOWN_REASON = 120
+_SHOWN_REASON = 80
 _ISO = re.compile(r"\d{4}-\d\d-\d\d")  # "2024-01-02"
 
 
