@@ -15,6 +15,7 @@ from quantgraph.agents.dual_agent._prompts import (
     _prompt_version,
     configured_prompt,
     load_prompt_strictly,
+    retry_texts,
 )
 from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
@@ -32,11 +33,12 @@ FILTER = [name for name in HASHES if name.startswith("fundamental")]
 def test_the_folder_is_absolute_and_holds_the_prompts():
     folder = Path(_prompt_dir())
     assert folder.is_absolute()
-    assert sorted(path.name for path in folder.iterdir()) == sorted(HASHES)
+    assert sorted(path.name for path in folder.iterdir()) == sorted([*HASHES, "retry_v1.json"])
 
 
 def test_a_prompt_that_changes_gets_a_new_version():
     assert {name: content_hash(load_prompt_strictly(name)) for name in HASHES} == HASHES
+    assert content_hash(retry_texts()) == "deb1dd2923e2f69506b65fdcac8a4558"
 
 
 def test_a_version_is_the_name_with_slashes():

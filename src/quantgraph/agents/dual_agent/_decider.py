@@ -20,6 +20,7 @@ from quantgraph.agents.dual_agent._loop import (
     prompts_of,
     returns_of,
 )
+from quantgraph.agents.dual_agent._prompts import retry_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
 from quantgraph.agents.loop._facts import facts_at_open
 from quantgraph.agents.loop._model_decider import Memos, ends_session, plan_text
@@ -137,8 +138,8 @@ class DualAgent(ModelDecider):
 
     @property
     def prompts(self) -> Mapping[str, str]:
-        """The prompts of both agents, in both languages."""
-        return {
+        """The prompts of both agents, in both languages, and what is told of a reply."""
+        return {"retry": retry_texts()} | {
             f"{role}_{language}": text
             for language, texts in self._prompts.items()
             for role, text in texts.items()

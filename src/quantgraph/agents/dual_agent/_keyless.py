@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage
 
+from quantgraph._util.texts import Language
 from quantgraph._util.values import finite_number, json_object
-from quantgraph.agents.dual_agent._prompts import BY_MARKET, table_rows
+from quantgraph.agents.dual_agent._prompts import table_rows, told
 
 _RANGE = 0.05
 _MOMENTUM = 0.02
@@ -131,7 +132,8 @@ def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str
     facts = json_object(text)
     symbols = list(table_rows(facts))
     facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
-    refused = [name for name in symbols if any(f"- {name}: {each}" in behind for each in BY_MARKET.values())]
+    by_market = [told("by_market", language) for language in get_args(Language)]
+    refused = [name for name in symbols if any(f"- {name}: {each}" in behind for each in by_market)]
     asked_for = _listed_last(behind, symbols)
     return decide_portfolio(
         facts,

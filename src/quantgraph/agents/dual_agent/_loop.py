@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from quantgraph._util.texts import Language, say
+from quantgraph._util.texts import Language
 from quantgraph.agents.dual_agent._config import Agents, DualAgentConfig
 from quantgraph.agents.dual_agent._features import after_filter, least_buys_of, positions_of
 from quantgraph.agents.dual_agent._prompts import (
@@ -29,6 +29,7 @@ from quantgraph.agents.dual_agent._prompts import (
     fault_retry_text,
     filter_facts,
     rejection_retry_text,
+    told,
     unreadable_retry_text,
 )
 from quantgraph.agents.dual_agent._validation import (
@@ -262,8 +263,8 @@ class DualLoop(ModelLoop[DualAgentState]):
         batch, positions, attempts = self.batch, self.batch.positions, draft["attempts"] + 1
         if "fault" in reply:
             faulty = draft["faults"] | dict.fromkeys(draft["open"], reply["fault"])
-            told = unreadable_retry_text(reply["fault"], batch.language)
-            return {**draft, "faults": faulty, "told": told, "attempts": attempts}, {"schema"}
+            text = unreadable_retry_text(reply["fault"], batch.language)
+            return {**draft, "faults": faulty, "told": text, "attempts": attempts}, {"schema"}
         asked, total = {name: positions[name] for name in draft["open"]}, batch.portfolio["total_assets"]
         decisions, faults = read_decisions(reply["value"], asked, total_assets=total)
         places = draft["places"] | {name: place for place, name in enumerate(decisions)}
@@ -286,7 +287,7 @@ class DualLoop(ModelLoop[DualAgentState]):
         again = [
             name for name in positions if name in faults or name in refused or (short and name in bought)
         ]
-        told = fault_retry_text(
+        text = fault_retry_text(
             faults,
             short,
             again,
@@ -300,7 +301,7 @@ class DualLoop(ModelLoop[DualAgentState]):
             decided=decided,
             places=places,
             faults={name: fault.message for name, fault in faults.items()},
-            told=told if again else "",
+            told=text if again else "",
             attempts=attempts,
         )
         kinds = {"cash"} if short or of_cash else set[str]()
@@ -372,13 +373,7 @@ class DualLoop(ModelLoop[DualAgentState]):
             return text
         lots = context.rules.lots(rejection.order.symbol, context.moment.session.date())
         least = least_buys_of(self.batch.features).get(rejection.order.symbol, math.nan)
-        size = say(
-            self.batch.language,
-            zh=f"至少买 {lots.first} 股，之后每 {lots.step} 股一级，开盘时至少需 {least:.2f}",
-            en=f"a buy is at least {lots.first} shares, in steps of {lots.step}, and costs at least "
-            f"{least:.2f} at the open",
-        )
-        return f"{text}; {size}"
+        return f"{text}; {told('lots', self.batch.language, lots.first, lots.step, least)}"
 
 
 def _sells_first(decisions: Mapping[str, CheckedDecision], positions: Mapping[str, float]) -> list[str]:

@@ -7,14 +7,16 @@ Each text stands in the conversation after the reply that it is about.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final
 
-from quantgraph._util.texts import Language, escape_controls, say
+from quantgraph._util.texts import Language, escape_controls
 from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
@@ -222,9 +224,25 @@ def _short(number: float) -> float | None:
 
 
 _TEXT_LENGTH = 300
+_AMOUNTS = ("required_cash_this_order", "total_cash_required_all_orders", "available_cash", "cash_shortfall")
 
-BY_MARKET: Final[dict[Language, str]] = {"zh": "市场拒绝", "en": "the market refuses it"}
-"""How a line on an order that the market refuses begins, behind its symbol."""
+
+@cache
+def _texts() -> Mapping[str, tuple[str, str]]:
+    """What a model is told of a reply, by name, in Chinese and English."""
+    found: dict[str, tuple[str, str]] = json.loads(retry_texts())
+    return found
+
+
+def retry_texts() -> str:
+    """The file of what a model is told of a reply."""
+    return (_FOLDER / "retry_v1.json").read_text(encoding="utf-8")
+
+
+def told(name: str, language: Language, *values: Any, **named: Any) -> str:
+    """One of the texts, filled in."""
+    chinese, english = _texts()[name]
+    return (chinese if language == "zh" else english).format(*values, **named)
 
 
 def fault_retry_text(
@@ -242,168 +260,57 @@ def fault_retry_text(
     Symbols without a valid decision, orders that the market ``refused``, with its words, and increases that
     cost more than there is; ``pending`` are orders whose outcome the open does not tell.
     """
-    lines = []
-    if faults or refused:
-        lines.append(
-            say(language, zh="以下代码的决策不能用：", en="The decisions of these symbols cannot be used:")
-        )
+    lines = [told("faulty", language)] if faults or refused else []
     alike: dict[str, list[str]] = {}
     for symbol, fault in faults.items():
-        text = fault.note.text(language)
+        text, current = fault.note.text(language), positions[symbol]
         if fault.kind not in ("shape", "missing"):
-            valid = _valid(positions[symbol], language)
-            text = say(language, zh=f"{text}。{valid}", en=f"{text}. {valid}")
+            text = told(
+                "and_valid", language, text, told("held" if current else "not_held", language, current)
+            )
         alike.setdefault(text, []).append(symbol)
     lines += [f"- {', '.join(names)}: {text}" for text, names in alike.items()]
-    by_market = BY_MARKET[language]
+    by_market = told("by_market", language)
     lines += [f"- {symbol}: {by_market}, {_plain(words)}" for symbol, words in (refused or {}).items()]
     if short:
-        if faults or refused:
-            lines.append(
-                say(
-                    language,
-                    zh="其余决策单独看都有效，合在一起却不行：",
-                    en="The other decisions are valid one by one, but not together:",
-                )
-            )
-        lines += [_cash_line(short, language), _smaller(language)]
+        lines += [told("together", language)] if faults or refused else []
+        shares = {"left": 100 * short.remaining_ratio, "least": 100 * short.min_cash_ratio}
+        kept = told("kept", language, fault=short, **shares) if short.reserve else ""
+        lines += [told(short.kind, language, fault=short, kept=kept, **shares), told("smaller", language)]
     if waiting := ", ".join(pending):
-        lines.append(
-            say(
-                language,
-                zh=f"待定而非拒绝，开盘时还不知道能成交多少：{waiting}。",
-                en=f"Pending, not refused, as the open does not tell what is filled: {waiting}.",
-            )
-        )
-    return _text([*lines, _answer_for(symbols, language)])
+        lines.append(told("pending", language, waiting))
+    return escape_tags("\n".join([*lines, told("answer", language, ", ".join(symbols))]))
 
 
 def rejection_retry_text(rejected: Sequence[Mapping[str, Any]], language: Language = "en") -> str:
     """Text on orders that the market refused, with the amounts and the suggestion of each ``context``."""
-    lines = [say(language, zh="以下委托被拒绝：", en="These orders were rejected:")]
+    lines = [told("rejected", language)]
     shown: set[str] = set()
     for order in rejected:
         context = order.get("context") or {}
-        amounts = [
-            f"{name} {_plain(context[key])}"
-            for key, name in _AMOUNTS[language].items()
-            if context.get(key) is not None
-        ]
+        known = [name for name in _AMOUNTS if context.get(name) is not None]
+        amounts = [told(name, language, _plain(context[name])) for name in known]
         reason = order.get("reason") or order.get("rejection_reason") or ""
         shares = _plain(order["qty"]).removesuffix(".00") if order.get("qty") else ""
-        shares = say(language, zh=f"{shares} 股，", en=f"{shares} shares, ") if shares else ""
+        shares = told("shares", language, shares) if shares else ""
         lines.append(f"- {order['symbol']}: {shares}{'; '.join([_plain(reason), *amounts])}")
         suggestion = _plain(context.get("suggestion") or "")
         if suggestion and suggestion not in shown:
             shown.add(suggestion)
             lines.append(f"  {suggestion}")
-    symbols = dict.fromkeys(str(order["symbol"]) for order in rejected)
-    other = say(
-        language,
-        zh="请选择不会因此被拒绝的目标，或 hold。",
-        en="Choose targets that are not rejected for the same reason, or hold.",
-    )
-    return _text([*lines, other, _answer_for(symbols, language)])
+    symbols = ", ".join(dict.fromkeys(str(order["symbol"]) for order in rejected))
+    return escape_tags("\n".join([*lines, told("other", language), told("answer", language, symbols)]))
 
 
 def unreadable_retry_text(message: str, language: Language = "en") -> str:
     """Text on a reply that holds no JSON object, or is cut off; ``message`` says what is wrong."""
-    line = say(
-        language,
-        zh=f"上一个回复无法读取：{_plain(message)}",
-        en=f"Your last reply cannot be read: {_plain(message)}",
-    )
-    whole = say(
-        language,
-        zh="请只用要求的 JSON 对象再答一次，理由从简，以免被截断。",
-        en="Answer once more with the JSON object alone; keep the reasons short, so that it is not cut off.",
-    )
-    return _text([line, whole])
-
-
-_AMOUNTS: dict[Language, dict[str, str]] = {
-    "en": {
-        "required_cash_this_order": "this order needs",
-        "total_cash_required_all_orders": "all orders need",
-        "available_cash": "cash is",
-        "cash_shortfall": "missing",
-    },
-    "zh": {
-        "required_cash_this_order": "本委托需要",
-        "total_cash_required_all_orders": "全部委托需要",
-        "available_cash": "可用现金",
-        "cash_shortfall": "缺口",
-    },
-}
-
-
-def _valid(current: float, language: Language) -> str:
-    if not current:
-        return say(
-            language,
-            zh="当前没有持仓：可以 increase（目标大于 0），或 hold（目标 0.00）",
-            en="There is no position: increase to more than 0, or hold at 0.00",
-        )
-    return say(
-        language,
-        zh=f"当前市值 {current:.2f}：可以 increase（目标大于它）、decrease（目标小于它且不小于 0）、"
-        f"close（目标 0）或 hold（目标 {current:.2f}）",
-        en=f"Its value is {current:.2f}: increase to more, decrease to less but at least 0, close to 0, "
-        f"or hold at {current:.2f}",
-    )
-
-
-def _cash_line(fault: CashFault, language: Language) -> str:
-    left, least = 100 * fault.remaining_ratio, 100 * fault.min_cash_ratio
-    if fault.kind == "ratio":
-        return say(
-            language,
-            zh=f"留存现金过少：这些决策之后剩 {fault.remaining_cash:.2f}，占总资产 {left:.2f}%，"
-            f"而最低为 {least:.2f}%；少用 {fault.shortfall:.2f}。",
-            en=f"Too little cash is left: {fault.remaining_cash:.2f} after these decisions, {left:.2f} % of "
-            f"the total assets; at least {least:.2f} % must stay. Spend {fault.shortfall:.2f} less.",
-        )
-    kept = say(
-        language,
-        zh=f"，其中须留 {fault.reserve:.2f}（总资产的 {least:.2f}%）",
-        en=f", of which {fault.reserve:.2f} must stay ({least:.2f} % of the total assets)",
-    )
-    kept = kept if fault.reserve else ""
-    return say(
-        language,
-        zh=f"资金不足：增持需要 {fault.required_cash:.2f}，可用现金 {fault.available_cash:.2f}{kept}，"
-        f"减持与清仓带来 {fault.proceeds:.2f}，还差 {fault.shortfall:.2f}。",
-        en=f"There is not enough cash: the increases cost {fault.required_cash:.2f}; cash is "
-        f"{fault.available_cash:.2f}{kept}, decreases and closes bring {fault.proceeds:.2f}; "
-        f"{fault.shortfall:.2f} is missing.",
-    )
-
-
-def _smaller(language: Language) -> str:
-    return say(
-        language,
-        zh="请降低增持的目标、减少增持的代码，或改为 hold。",
-        en="Lower the targets, increase fewer symbols, or hold.",
-    )
-
-
-def _answer_for(symbols: Iterable[str], language: Language) -> str:
-    names = ", ".join(symbols)
-    return say(
-        language,
-        zh=f"请用同样的 JSON 只回答这些代码，其他决策不变：{names}",
-        en=f"Answer with the same JSON for these symbols alone; all other decisions stand: {names}",
-    )
+    return escape_tags(told("unreadable", language, _plain(message)))
 
 
 def _plain(value: Any) -> str:
     if is_number(value):
         return f"{value:.2f}" if isinstance(value, float) else str(value)
     return escape_controls(" ".join(str(value).split()))[:_TEXT_LENGTH]
-
-
-def _text(lines: Iterable[str]) -> str:
-    return escape_tags("\n".join(lines))
 
 
 _RECORDS = 7
@@ -422,19 +329,17 @@ def past_texts(
 
     The caller's history is used before the memory of the context, and that before the last decisions.
     """
-    if decision_history:
-        return {
-            each: _history_text(each, decision_history[each])
-            for each in symbols
-            if decision_history.get(each)
-        }
-    if pipeline is not None and pipeline.memory_enabled:
+    last = {} if decision_history else previous_decisions or {}
+    if not decision_history and pipeline is not None and pipeline.memory_enabled:
         episodes = pipeline.memory.episodes
         recalled = (episodes.at(day) if day else episodes).histories(symbols, pipeline.run_id)
         if recalled:
             return recalled
-    last = previous_decisions or {}
-    return {each: _history_text(each, [_dated(last[each])]) for each in symbols if last.get(each)}
+    dated = {
+        name: [{"date": str(each.get("timestamp") or "")[:10], **each}] for name, each in last.items() if each
+    }
+    given = decision_history or dated
+    return {each: _history_text(each, given[each]) for each in symbols if given.get(each)}
 
 
 def _history_text(symbol: str, history: Any) -> str:
@@ -445,20 +350,15 @@ def _history_text(symbol: str, history: Any) -> str:
             f"decision_history of {symbol}: {history!r:.60}; must be a list of records or a text",
             parameter="decision_history",
         )
-    lines = [_line(symbol, each) for each in history[:_RECORDS]]
+    lines = [
+        decision_line(
+            str(each.get("date") or ""),
+            str(each.get("action") or ""),
+            float(each.get("target_cash_amount") or 0.0),
+            float(each.get("confidence") or 0.0),
+            symbol=symbol,
+        )
+        for each in history[:_RECORDS]
+    ]
     left = len(history) - len(lines)
     return "\n".join([HISTORY_HEADING, *lines, *([f"({left} earlier ones are left out)"] if left else [])])
-
-
-def _line(symbol: str, record: Mapping[str, Any]) -> str:
-    return decision_line(
-        str(record.get("date") or ""),
-        str(record.get("action") or ""),
-        float(record.get("target_cash_amount") or 0.0),
-        float(record.get("confidence") or 0.0),
-        symbol=symbol,
-    )
-
-
-def _dated(decision: Mapping[str, Any]) -> dict[str, Any]:
-    return {"date": str(decision.get("timestamp") or "")[:10], **decision}
