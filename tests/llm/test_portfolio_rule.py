@@ -132,17 +132,7 @@ def test_a_rule_in_words_is_named_as_not_executed() -> None:
     ]
 
 
-SHORT = CashFault(
-    kind="cash",
-    available_cash=1.0,
-    required_cash=2.0,
-    proceeds=0.0,
-    remaining_cash=-1.0,
-    remaining_ratio=0.0,
-    min_cash_ratio=0.0,
-    reserve=0.0,
-    shortfall=1.0,
-)
+SHORT = CashFault(available_cash=1.0, required_cash=2.0)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

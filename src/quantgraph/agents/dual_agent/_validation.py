@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, get_args
 
@@ -315,24 +315,35 @@ def _shown(value: Any) -> str:
 class CashFault:
     """Why decisions do not fit the cash together. Amounts are in the market's currency.
 
-    Attributes
-    ----------
-    kind
-        ``cash``: there is not enough; ``ratio``: less would be left than ``min_cash_ratio`` of the total
-        assets.
-    reserve
-        What ``min_cash_ratio`` keeps.
+    ``reserve`` is what ``min_cash_ratio`` keeps of the ``total`` assets. ``kind`` is ``cash`` if there is not
+    enough, and ``ratio`` if less would be left than must stay.
     """
 
-    kind: Literal["cash", "ratio"]
     available_cash: float
     required_cash: float
-    proceeds: float
-    remaining_cash: float
-    remaining_ratio: float
-    min_cash_ratio: float
-    reserve: float
-    shortfall: float
+    proceeds: float = 0.0
+    total: float = 0.0
+    min_cash_ratio: float = 0.0
+
+    @property
+    def reserve(self) -> float:
+        return self.min_cash_ratio * self.total
+
+    @property
+    def remaining_cash(self) -> float:
+        return self.available_cash + self.proceeds - self.required_cash
+
+    @property
+    def remaining_ratio(self) -> float:
+        return self.remaining_cash / self.total if self.total > 0 else 0.0
+
+    @property
+    def shortfall(self) -> float:
+        return self.reserve - self.remaining_cash
+
+    @property
+    def kind(self) -> Literal["cash", "ratio"]:
+        return "cash" if self.remaining_cash < -_HALF_CENT else "ratio"
 
 
 def check_cash(
@@ -349,24 +360,14 @@ def check_cash(
     """
     changes = [_change(each, positions[symbol]) for symbol, each in decisions.items()]
     required = sum(change for change in changes if change > 0)
-    if not required:
-        return None
-    proceeds = -sum(change for change in changes if change < 0) * (1 - cost_rate)
-    cash, total = portfolio["available_cash"], portfolio["total_assets"]
-    remaining, reserve = cash + proceeds - required, min_cash_ratio * total
-    if remaining >= reserve - _HALF_CENT:
-        return None
-    return CashFault(
-        kind="cash" if remaining < -_HALF_CENT else "ratio",
-        available_cash=cash,
+    needed = CashFault(
+        available_cash=portfolio["available_cash"],
         required_cash=required,
-        proceeds=proceeds,
-        remaining_cash=remaining,
-        remaining_ratio=remaining / total if total > 0 else 0.0,
+        proceeds=-sum(change for change in changes if change < 0) * (1 - cost_rate),
+        total=portfolio["total_assets"],
         min_cash_ratio=min_cash_ratio,
-        reserve=reserve,
-        shortfall=reserve - remaining,
     )
+    return needed if required and needed.shortfall > _HALF_CENT else None
 
 
 def fit_to_cash(
@@ -422,13 +423,6 @@ def _held(decision: CheckedDecision, current: float, note: str) -> CheckedDecisi
     }
 
 
-_HIGH_CONFIDENCE, _LOW_CONFIDENCE = 0.8, 0.3
-_TREND = 0.02
-_HIGH_PE, _LOW_PE = 30, 15
-_DIVIDEND_PERCENT = 2.0
-_LARGE_CAP, _SMALL_CAP = 100e9, 10e9
-_LONG_HOLD, _MEDIUM_HOLD = 90, 30
-
 _KEYWORDS = (
     "breakout", "support", "resistance", "trend", "momentum", "overbought", "oversold", "risk", "stop_loss",
     "volatility", "volume", "news", "earnings", "dividend", "valuation", "fundamental", "technical",
@@ -436,6 +430,7 @@ _KEYWORDS = (
 )  # fmt: skip
 _GOOD_NEWS = ("positive", "beat", "strong", "growth", "upgrade")
 _BAD_NEWS = ("negative", "miss", "weak", "loss", "downgrade")
+_TREND = 0.02
 
 
 def _extract_decision_tags(
@@ -452,84 +447,50 @@ def _extract_decision_tags(
 
     A value that is missing gives no tag. Only English words are found.
     """
-    tags = list(_decision_tags(decision))
-    if features is not None:
-        tags += _price_tags(_part(features, "market_data"))
-        tags += _fundamental_tags(_part(features, "fundamental_data"))
-        tags += _news_tags(_part(features, "news_events"))
-        tags += _position_tags(_part(features, "position_state"))
-    return list(dict.fromkeys(tags))
-
-
-def _decision_tags(decision: Mapping[str, Any]) -> Iterator[str]:
-    action = decision.get("action")
-    if isinstance(action, str) and action:
-        yield action
+    action, text = decision.get("action"), _lower_text(decision.get("reasons"))
     confidence = _as_number(decision.get("confidence"))
-    if confidence is not None and confidence >= _HIGH_CONFIDENCE:
-        yield "high_confidence"
-    if confidence is not None and confidence <= _LOW_CONFIDENCE:
-        yield "low_confidence"
-    text = _lower_text(decision.get("reasons"))
-    yield from sorted((word for word in _KEYWORDS if word in text), key=text.index)
+    tags = {
+        str(action): isinstance(action, str) and bool(action),
+        "high_confidence": confidence >= 0.8,
+        "low_confidence": confidence <= 0.3,
+        **dict.fromkeys(sorted((word for word in _KEYWORDS if word in text), key=text.index), True),
+    }
+    if features is not None:
+        tags |= {tag: is_given for tag, is_given in _feature_tags(features).items() if tag not in tags}
+    return [tag for tag, is_given in tags.items() if is_given]
 
 
-def _price_tags(market_data: Mapping[str, Any]) -> Iterator[str]:
-    closes = market_data.get("close_7d")
-    last_two = [_as_number(each) for each in closes[-2:]] if isinstance(closes, list | tuple) else []
-    if len(last_two) < 2 or last_two[0] is None or last_two[1] is None or last_two[0] <= 0:
-        return
-    before, last = last_two[0], last_two[1]
-    if last > (1 + _TREND) * before:
-        yield "uptrend"
-    elif last < (1 - _TREND) * before:
-        yield "downtrend"
-
-
-def _fundamental_tags(data: Mapping[str, Any]) -> Iterator[str]:
-    yield "has_fundamental" if any(each is not None for each in data.values()) else "no_fundamental"
-    pe_ratio, cap = _as_number(data.get("pe_ratio")), _as_number(data.get("market_cap"))
-    dividend = _as_number(data.get("dividend_yield"))
-    if pe_ratio is not None and pe_ratio > _HIGH_PE:
-        yield "high_pe"
-    if pe_ratio is not None and pe_ratio < _LOW_PE:
-        yield "low_pe"
-    if dividend is not None and dividend > _DIVIDEND_PERCENT:
-        yield "dividend_stock"
-    if cap is not None and cap > _LARGE_CAP:
-        yield "large_cap"
-    if cap is not None and cap < _SMALL_CAP:
-        yield "small_cap"
-
-
-def _news_tags(news: Mapping[str, Any]) -> Iterator[str]:
+def _feature_tags(features: Mapping[str, Any]) -> dict[str, bool]:
+    market, data, news, state = (
+        part if isinstance(part := features.get(name), Mapping) else {}
+        for name in ("market_data", "fundamental_data", "news_events", "position_state")
+    )
+    closes = market.get("close_7d")
+    two = closes[-2:] if isinstance(closes, list | tuple) and len(closes) > 1 else (None, None)
+    before, last = map(_as_number, two)
+    ratio, cap = _as_number(data.get("pe_ratio")), _as_number(data.get("market_cap"))
+    is_known = any(each is not None for each in data.values())
     text = _lower_text(news.get("top_k_events"))
-    if not text:
-        return
-    yield "has_news"
-    if any(word in text for word in _GOOD_NEWS):
-        yield "positive_news"
-    if any(word in text for word in _BAD_NEWS):
-        yield "negative_news"
-
-
-def _position_tags(state: Mapping[str, Any]) -> Iterator[str]:
     value, days = _as_number(state.get("current_position_value")), _as_number(state.get("holding_days"))
-    if value is not None:
-        yield "has_position" if value > 0 else "no_position"
-    if days is None or days <= 0:
-        return
-    if days > _LONG_HOLD:
-        yield "long_hold"
-    elif days > _MEDIUM_HOLD:
-        yield "medium_hold"
-    else:
-        yield "short_hold"
-
-
-def _part(features: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    part = features.get(name)
-    return part if isinstance(part, Mapping) else {}
+    return {
+        "uptrend": last > (1 + _TREND) * before > 0,
+        "downtrend": before > 0 and last < (1 - _TREND) * before,
+        "has_fundamental": is_known,
+        "no_fundamental": not is_known,
+        "high_pe": ratio > 30,
+        "low_pe": ratio < 15,
+        "dividend_stock": _as_number(data.get("dividend_yield")) > 2,
+        "large_cap": cap > 100e9,
+        "small_cap": cap < 10e9,
+        "has_news": bool(text),
+        "positive_news": any(word in text for word in _GOOD_NEWS),
+        "negative_news": any(word in text for word in _BAD_NEWS),
+        "has_position": value > 0,
+        "no_position": value <= 0,
+        "long_hold": days > 90,
+        "medium_hold": 30 < days <= 90,
+        "short_hold": 0 < days <= 30,
+    }
 
 
 def _lower_text(texts: Any) -> str:
@@ -537,7 +498,6 @@ def _lower_text(texts: Any) -> str:
     return "\n".join(each for each in listed if isinstance(each, str) and each).lower()
 
 
-def _as_number(value: Any) -> float | None:
-    if not is_number(value):
-        return None
-    return None if math.isnan(value) else value
+def _as_number(value: Any) -> float:
+    """A number; NaN, of which no comparison holds, for anything else."""
+    return float(value) if is_number(value) else math.nan
