@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from quantgraph._util.values import is_whole
@@ -110,35 +111,55 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     _check_mappings(bars_data=bars_data, previous_decisions=previous_decisions)
     _check_rejected(rejected_orders)
     pipeline = ctx if isinstance(ctx, PipelineContext) else None
-    config = _checked_config(cfg, ctx, enable_llm)
-    features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
-    batch = _batch(features, config, ctx, rejected_orders)
-    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, ctx))
-    meter = Meter()
-    if enable_llm:
-        day = day_of(features)
-        history = past_texts(asked.positions, decision_history, previous_decisions, pipeline, day=day)
-        asked = replace(asked, history=history)
-        decided = _decided(asked, config.client(*ROLES), meter, config.llm, run_id)
-    else:
-        held = {
-            name: fallback_hold(value, _DISABLED, batch.timestamp) for name, value in asked.positions.items()
-        }
-        decided = with_market_as_reason(held, asked.rejected)
-    decisions = {name: (standing | decided)[name] for name in batch.positions}
+    config, meter = _checked_config(cfg, ctx, enable_llm), Meter()
+    past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline)
+    batch = _batch(features_list, bars_data, config, ctx, rejected_orders)
+    client = config.client(*ROLES) if enable_llm else None
+    decisions = _decided(batch, client, meter, config.llm, run_id, past, ctx)
     if pipeline is not None:
         pipeline.put("decisions", decisions)
-        if enable_llm:
-            _remember(pipeline, decisions, asked.features)
     version = _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
     return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
 
 
-def _decided(batch: Batch, client: LLMClient, meter: Meter, llm: LLMConfig, run_id: str | None) -> Decisions:
-    """Decide all symbols, within the budget of the run id."""
-    agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
-    with metered(meter, llm, run_id):
-        return decide_all(batch, agents).decisions
+@dataclass(frozen=True, kw_only=True)
+class _Past:
+    """What the caller has of earlier decisions."""
+
+    previous: Mapping[str, Any] | None
+    history: Mapping[str, Any] | None
+    pipeline: PipelineContext | None
+
+    def texts(self, batch: Batch) -> dict[str, str]:
+        """The history of each symbol for the prompt."""
+        day = day_of(batch.features)
+        return past_texts(batch.positions, self.history, self.previous, self.pipeline, day=day)
+
+
+def _decided(  # noqa: PLR0917 - two callers
+    batch: Batch,
+    client: LLMClient | None,
+    meter: Meter,
+    llm: LLMConfig,
+    run_id: str | None,
+    past: _Past,
+    ctx: Context | None,
+) -> Decisions:
+    """Decide all symbols, within the budget of the run id; without a client they are held."""
+    last = past.previous or (ctx.get("decisions") if ctx is not None else None) or {}
+    asked, standing = renewed_part(batch, last)
+    if client is None:
+        day = batch.timestamp
+        held = {name: fallback_hold(value, _DISABLED, day) for name, value in asked.positions.items()}
+        decided = with_market_as_reason(held, asked.rejected)
+    else:
+        agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
+        with metered(meter, llm, run_id):
+            decided = decide_all(replace(asked, history=past.texts(asked)), agents)["decisions"]
+    decisions = {name: (standing | decided)[name] for name in batch.positions}
+    if past.pipeline is not None and client is not None:
+        _remember(past.pipeline, decisions, asked.features)
+    return decisions
 
 
 def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
@@ -163,16 +184,15 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
     ValueError, BadOption, NotConfigured
         As :func:`decide_batch_dual_agent`.
     """
-    config = _checked_config(cfg, ctx, enable_llm)
-    features = check_features_list(features_list)
-    need, why, meter = [item["symbol"] for item in features], dict[str, str](), Meter()
+    config, meter = _checked_config(cfg, ctx, enable_llm), Meter()
+    batch = _batch(features_list, None, config, ctx, None)
+    need, why = list(batch.positions), dict[str, str]()
     if enable_llm:
         agents = Agents(client=config.client("filter").ask, ends_asking=is_model_failure, meter=meter)
         pipeline = ctx if isinstance(ctx, PipelineContext) else None
-        history = past_texts(need, decision_history, previous_decisions, pipeline, day=day_of(features))
+        past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline)
         with metered(meter, config.llm, run_id):
-            batch = replace(_batch(features, config, ctx, None), history=history)
-            need, why = choose_fundamentals(batch, agents)
+            need, why = choose_fundamentals(replace(batch, history=past.texts(batch)), agents)
     return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
 
 
@@ -196,21 +216,12 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
     are not hold go into the memory of ``pipeline_ctx``.
     """
-    config, shared = read_config(cfg), ctx or pipeline_ctx
-    features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
-    batch = replace(
-        _batch(features, config, shared, rejected_orders), prompts={"decision": system_prompt}, filters=False
-    )
-    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, shared))
-    history = past_texts(
-        asked.positions, decision_history, previous_decisions, pipeline_ctx, day=day_of(features)
-    )
-    meter = Meter()
-    decided = _decided(replace(asked, history=history), client, meter, llm_cfg, run_id)
-    decisions = {name: (standing | decided)[name] for name in batch.positions}
+    shared, meter = ctx or pipeline_ctx, Meter()
+    batch = _batch(features_list, bars_data, read_config(cfg), shared, rejected_orders)
+    batch = replace(batch, prompts={"decision": system_prompt}, filters=False)
+    past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline_ctx)
+    decisions = _decided(batch, client, meter, llm_cfg, run_id, past, shared)
     meta_agg |= meter.counts()
-    if pipeline_ctx is not None:
-        _remember(pipeline_ctx, decisions, asked.features)
     return decisions
 
 
@@ -237,11 +248,6 @@ def _check_rejected(orders: Any) -> None:
             )
 
 
-def _last_decisions(previous: Mapping[str, Any] | None, ctx: Context | None) -> Mapping[str, Any]:
-    """Return the decisions whose orders may have been rejected: the caller's, else those on the bus."""
-    return previous or (ctx.get("decisions") if ctx is not None else None) or {}
-
-
 def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_llm: bool) -> DualAgentConfig:
     """Return the configuration; that of the context stands in for a missing ``cfg``."""
     if cfg is None and ctx is not None:
@@ -255,11 +261,13 @@ def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_l
 
 
 def _batch(
-    features: Features,
+    features_list: Features,
+    bars_data: Mapping[str, Mapping[str, Any]] | None,
     config: DualAgentConfig,
     ctx: Context | None,
     rejected: Sequence[Mapping[str, Any]] | None,
 ) -> Batch:
+    features = fill_features(check_features_list(features_list), bars_data, config.features)
     return Batch(
         features=features,
         portfolio=_portfolio(features, config, ctx),
@@ -292,13 +300,10 @@ def _cash_of(portfolio: Any) -> float | None:
     """Return the cash of a portfolio, a mapping or an object; None without one."""
     if portfolio is None:
         return None
-    names = ("available_cash", "cash")
-    if isinstance(portfolio, Mapping):
-        found = next((portfolio[name] for name in names if name in portfolio), None)
-    else:
-        found = next((getattr(portfolio, name) for name in names if hasattr(portfolio, name)), None)
+    get = portfolio.get if isinstance(portfolio, Mapping) else partial(getattr, portfolio)
+    found = get("available_cash", get("cash", None))
     try:
-        cash = float(found)  # type: ignore[arg-type]
+        cash = float(found)
     except (TypeError, ValueError):
         cash = math.nan
     if not math.isfinite(cash):

@@ -14,7 +14,7 @@ from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._loop import (
     ROLES,
     Batch,
-    Decided,
+    DualAgentState,
     decide_all,
     portfolio_of,
     prompts_of,
@@ -218,12 +218,12 @@ def _cost_rate(context: DecisionContext) -> float:
     return float(charges.total / _NOTIONAL)
 
 
-def _notes(decided: Decided, meter: Meter) -> dict[str, Any]:
+def _notes(decided: DualAgentState, meter: Meter) -> dict[str, Any]:
     """Return what the ledger keeps of the decisions: the same in every replay, so without times."""
     kept = ("action", "target_cash_amount", "confidence", "hold_reason", "note")
     notes = {}
-    for item in decided.features:
-        each = decided.decisions[item["symbol"]]
+    for item in decided["features"]:
+        each = decided["decisions"][item["symbol"]]
         notes[item["symbol"]] = {name: each[name] for name in kept if name in each} | {
             "reasons": [reason[:_REASON_LENGTH] for reason in each["reasons"][:_REASONS_KEPT]],
             "tags": _extract_decision_tags(each, item["features"]),
@@ -231,7 +231,7 @@ def _notes(decided: Decided, meter: Meter) -> dict[str, Any]:
     counts = meter.counts()
     return {
         "decisions": notes,
-        "filter": dict(decided.reasoning),
+        "filter": decided["reasoning"],
         "meta": {name: counts[name] for name in counts if name not in ("cache_hits", "latency_ms_sum")},
         "reply_errors": {
             "replies": meter.calls,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -500,32 +500,17 @@ def choose_fundamentals(batch: Batch, agents: Agents) -> tuple[list[str], dict[s
     return need, {symbol: why[symbol] for symbol in need if symbol in why}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    """Decisions and reasons of the filter by symbol; the features that were seen."""
-
-    decisions: Decisions
-    reasoning: Mapping[str, str]
-    features: Sequence[Mapping[str, Any]]
-
-
-def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> Decided:
+def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> DualAgentState:
     """Decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order."""
-    parts, portfolio = list[DualAgentState](), batch.portfolio
-    for items in _parts(batch.features):
-        now = replace(batch, features=items, portfolio=portfolio)
-        parts.append(DualLoop(context=context, batch=now, agents=agents).run({}))
-        portfolio = portfolio_after(portfolio, now.positions, parts[-1]["decisions"])
-    return Decided(
-        decisions={name: each for part in parts for name, each in part["decisions"].items()},
-        reasoning={name: why for part in parts for name, why in part["reasoning"].items()},
-        features=[item for part in parts for item in part["features"]],
-    )
-
-
-def _parts(features: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    for first in range(0, len(features), BATCH_SIZE):
-        yield features[first : first + BATCH_SIZE]
+    done, portfolio = DualAgentState(decisions={}, reasoning={}, features=[]), batch.portfolio
+    for first in range(0, len(batch.features), BATCH_SIZE):
+        now = replace(batch, features=batch.features[first : first + BATCH_SIZE], portfolio=portfolio)
+        part = DualLoop(context=context, batch=now, agents=agents).run({})
+        portfolio = portfolio_after(portfolio, now.positions, part["decisions"])
+        done["decisions"] |= part["decisions"]
+        done["reasoning"] |= part["reasoning"]
+        done["features"] += part["features"]
+    return done
 
 
 def portfolio_of(
