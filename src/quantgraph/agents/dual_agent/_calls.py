@@ -30,11 +30,9 @@ from quantgraph.agents.dual_agent._loop import (
     day_of,
     decide_all,
     decided_at,
-    fallback_hold,
     portfolio_of,
     prompts_of,
     renewed_part,
-    with_market_as_reason,
 )
 from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
@@ -72,13 +70,11 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     enable_llm
         False holds everything.
     bars_data
-        Raw data by symbol, for what features lack: ``bars_day`` (before ``market_data.date``),
-        ``news_items``, ``position_state``.
+        Raw data by symbol, for what features lack, see :func:`.fill_features`.
     run_id
         Calls of one run share a budget, and are kept apart from others in the memory.
     previous_decisions
-        The last result, which is the history without ``decision_history``, and has the decisions
-        that stand with ``rejected_orders``.
+        The last result: the history without ``decision_history``, and what stands with ``rejected_orders``.
     decision_history
         Earlier decisions by symbol: a list, newest first, of ``date``, ``action``, ``target_cash_amount``
         and ``confidence``, holds included; or a text.
@@ -87,26 +83,20 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
         the memory and takes the ``decisions``.
     rejected_orders
         Orders that were refused: exactly their symbols are decided again, and ``retry_count`` of them counts
-        against ``agents.retry.max_attempts``. The other decisions stand, as ``previous_decisions`` or the
-        ``decisions`` of ``ctx`` have them; one that neither has is a hold, ``hold_reason`` is ``stands``.
+        against ``agents.retry.max_attempts``. The other decisions stand, see :func:`.renewed_part`.
 
     Returns
     -------
     dict
         By symbol ``action``, ``target_cash_amount`` (the value wished for the whole position),
         ``cash_change``, ``reasons``, ``confidence``, ``timestamp``; a hold also ``hold_reason`` (``model``,
-        ``fallback``, ``rejected``, ``stands``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
-        ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``; ``logic_errors``
-        and ``cash_errors`` if replies had any, and ``failed`` if the models failed.
+        ``fallback``, ``rejected``, ``stands``). ``__meta__`` counts calls, errors and tokens, and has
+        ``prompt_version``, and ``failed`` if the models failed.
 
     Raises
     ------
-    ValueError
-        Without a configuration of ``llm``, while the models are enabled.
-    BadOption
-        If an argument is not valid.
-    NotConfigured
-        If the model needs a key that is not there.
+    ValueError, BadOption, NotConfigured
+        Without a configuration of ``llm``; if an argument is not valid; if the model lacks a key.
     """
     _check_mappings(bars_data=bars_data, previous_decisions=previous_decisions)
     _check_rejected(rejected_orders)
@@ -149,9 +139,7 @@ def _decided(  # noqa: PLR0917 - two callers
     last = past.previous or (ctx.get("decisions") if ctx is not None else None) or {}
     asked, standing = renewed_part(batch, last)
     if client is None:
-        day = batch.timestamp
-        held = {name: fallback_hold(value, _DISABLED, day) for name, value in asked.positions.items()}
-        decided = with_market_as_reason(held, asked.rejected)
+        decided = {name: asked.held(name, _DISABLED) for name in asked.positions}
     else:
         agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
         with metered(meter, llm, run_id):
@@ -171,18 +159,10 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
     decision_history: Mapping[str, Any] | None = None,
     ctx: Context | None = None,
 ) -> dict[str, Any]:
-    """Choose the symbols whose fundamentals the decision needs; parameters as the decision's.
+    """Choose the symbols whose fundamentals the decision needs; parameters and errors are the decision's.
 
-    Returns
-    -------
-    dict
-        ``stocks_need_fundamental``, ``reasoning`` by symbol, and ``__meta__``. Without models, or if they
-        fail, all symbols need fundamentals.
-
-    Raises
-    ------
-    ValueError, BadOption, NotConfigured
-        As :func:`decide_batch_dual_agent`.
+    Returns ``stocks_need_fundamental``, ``reasoning`` of those, and ``__meta__``. Without models, or if they
+    fail, all symbols need fundamentals.
     """
     config, meter = _checked_config(cfg, ctx, enable_llm), Meter()
     batch = _batch(features_list, None, config, ctx, None)

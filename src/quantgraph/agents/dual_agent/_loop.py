@@ -105,6 +105,12 @@ class Batch:
         """Value of each symbol's position, in the order of the features."""
         return positions_of(self.features)
 
+    def held(self, symbol: str, reason: str) -> dict[str, Any]:
+        """A hold that the model did not choose; of a symbol whose order was rejected, for that reason."""
+        is_rejected = any(order["symbol"] == symbol for order in self.rejected)
+        why = "rejected" if is_rejected else "fallback"
+        return fallback_hold(self.positions[symbol], reason, self.timestamp, why=why)
+
 
 class Draft(TypedDict):
     """A decision between two steps.
@@ -201,14 +207,15 @@ class DualLoop(ModelLoop[DualAgentState]):
                 answer = agents.ask("decision", _messages(state["conversation"]))
                 value = read_object(answer)
             except ModelOutputInvalid as error:
-                said = ["ai", str(error.data.get("reply", ""))[:_REPLY_KEPT]]
+                said: list[Any] = ["ai", str(error.data.get("reply", ""))[:_REPLY_KEPT]]
                 reply: dict[str, Any] = {"said": said, "fault": error.message}
             except QuantGraphError as error:
                 agents.give_up(error)
                 return self._settled({**draft, "faults": _with_fault(draft, error.line)})
             else:
                 more = vendor_fields(answer)
-                reply = {"said": ["ai", str(answer.text), *([more] if more else [])], "value": value}
+                said = ["ai", str(answer.text), *([more] if more else [])]
+                reply = {"said": said, "value": json.dumps(value)}  # a checkpoint takes no number of any size
             if self._checked(draft, reply)[0]["open"]:
                 drop_replies(made)
         return {"reply": reply}
@@ -266,7 +273,7 @@ class DualLoop(ModelLoop[DualAgentState]):
             text = unreadable_retry_text(reply["fault"], batch.language)
             return {**draft, "faults": faulty, "told": text, "attempts": attempts}, {"schema"}
         asked, total = {name: positions[name] for name in draft["open"]}, batch.portfolio["total_assets"]
-        decisions, faults = read_decisions(reply["value"], asked, total_assets=total)
+        decisions, faults = read_decisions(json.loads(reply["value"]), asked, total_assets=total)
         places = draft["places"] | {name: place for place, name in enumerate(decisions)}
         merged = {name: each for name, each in draft["decided"].items() if name not in decisions} | decisions
         ranked = sorted(merged, key=lambda name: (places[name], -merged[name]["confidence"]))
@@ -357,14 +364,12 @@ class DualLoop(ModelLoop[DualAgentState]):
             elif name in fitted:
                 settled[name] = _result(fitted[name], value, batch.timestamp)
             else:
-                reason = draft["faults"].get(name) or _NO_ANSWER
-                settled[name] = fallback_hold(value, reason, batch.timestamp)
+                settled[name] = batch.held(name, draft["faults"].get(name) or _NO_ANSWER)
         if self.context is not None:
             stand = {name: fitted[name] for name in positions if name in fitted and name not in refused}
             for name in _sells_first(stand, positions):
                 _submit(self.context.session, name, stand[name])
-        decisions = self.standing | with_market_as_reason(settled, batch.rejected)
-        return {"decisions": decisions, "rejected_orders": [], "reply": None, "ended": True}
+        return {"decisions": self.standing | settled, "rejected_orders": [], "reply": None, "ended": True}
 
     def _words(self, rejection: Rejection) -> str:
         """What the market says, and how the symbol's shares are bought if the order was too small."""
@@ -585,14 +590,3 @@ def decided_at(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the open of the features' session, ISO; the time of the clock if they have no date."""
     date = day_of(features)
     return f"{date}T09:00:00" if date else datetime.now(UTC).isoformat()
-
-
-def with_market_as_reason(decisions: Decisions, rejected: Sequence[Mapping[str, Any]]) -> Decisions:
-    """Name the market as the reason of a hold that stands in for a rejected order."""
-    refused = {order["symbol"] for order in rejected}
-    return {
-        symbol: {**each, "hold_reason": "rejected"}
-        if symbol in refused and each.get("hold_reason") == "fallback"
-        else each
-        for symbol, each in decisions.items()
-    }
