@@ -146,17 +146,3 @@ def test_a_reply_that_was_cut_off_is_recognised():
     decisions, _ = decide_batch(batch(2), asked_by(ask))
     assert decisions["AAPL"]["target_cash_amount"] == 7_500
     assert "cut off" in asked[1]
-
-
-def test_a_retry_is_about_the_open_symbols_alone_and_others_cannot_change():
-    first = GOOD | {"V": decision("decrease", 90_000)}
-    second = {"V": decision("decrease", 6_000), "AAPL": decision("close")}
-    decisions, calls = decide_batch(batch(3), asked_by(answer(json.dumps(first), json.dumps(second))))
-    assert calls == 2
-    assert (decisions["V"]["target_cash_amount"], decisions["AAPL"]["target_cash_amount"]) == (6_000, 7_500)
-
-
-def test_without_attempts_everything_is_held():
-    decisions, calls = decide_batch(batch(0), asked_by(answer()))
-    assert calls == 0
-    assert {each["hold_reason"] for each in decisions.values()} == {"fallback"}

@@ -116,13 +116,6 @@ def test_a_position_without_an_open_is_valued_at_the_last_price(small_market):
     assert state["current_position_value"] == 250.0
 
 
-def test_a_symbol_that_was_left_and_bought_again_counts_from_then_on(small_market, rising):
-    market = small_market({"A": rising(30)})
-    again = holding("A", 100, market.days[25])
-    assert features(market.view(28), account=again)["position_state"]["holding_days"] == 3
-    assert features(market.view(28))["position_state"]["holding_days"] == 0
-
-
 def test_news_are_newest_first_at_most_five_each_once(small_market, rising):
     market = small_market({"A": rising(5)}, first="2024-01-01")  # day 4 is Friday the 5th
     day = market.days[4]
