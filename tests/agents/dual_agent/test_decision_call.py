@@ -71,17 +71,6 @@ def test_the_decision_sees_the_documented_facts(features):
     assert "pe_ratio" not in models.filters[0]["symbols"]["AAPL"]
 
 
-def test_one_bad_symbol_is_repaired_and_the_other_stands(features):
-    models = Models(
-        {"AAPL": decision("increase", 7500), "TSLA": decision("increase", 2000)},
-        {"TSLA": decision("decrease", 2000)},
-    )
-    results = decide_batch_dual_agent(features, models.cfg)
-    assert (results["AAPL"]["action"], results["TSLA"]["action"]) == ("increase", "decrease")
-    assert "TSLA" in models.asked[1][-1]
-    assert "AAPL:" not in models.asked[1][-1]
-
-
 def test_a_symbol_without_a_valid_decision_is_held_alone(features):
     faulty = {"TSLA": decision("buy", 9000)}
     models = Models({"AAPL": decision("increase", 7500), **faulty}, faulty, faulty)
