@@ -109,23 +109,16 @@ class DualAgent(ModelDecider):
         ]
         fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
         sessions = sum("fallback" in each for each in reasons)
-        notes_on = []
-        if fallback:
-            notes_on.append(
-                Note(
-                    zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
-                    en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies "
-                    "were not usable, or a budget was spent",
-                )
-            )
-        if refused:
-            notes_on.append(
-                Note(
-                    zh=f"{refused} 个持有代替了被市场拒绝的委托",
-                    en=f"{refused} holds stand in for orders that the market or the cash refused",
-                )
-            )
-        return notes_on
+        by_fallback = Note(
+            zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
+            en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies were "
+            "not usable, or a budget was spent",
+        )
+        by_market = Note(
+            zh=f"{refused} 个持有代替了被市场拒绝的委托",
+            en=f"{refused} holds stand in for orders that the market or the cash refused",
+        )
+        return [note for note, count in ((by_fallback, fallback), (by_market, refused)) if count]
 
     @property
     def needs(self) -> DataNeeds:

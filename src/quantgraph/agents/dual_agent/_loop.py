@@ -71,6 +71,8 @@ _NO_ANSWER = "no attempt was left to decide this symbol"
 _FILTER_FAILED = "the filter gave no usable answer: fundamentals are shown"
 _NOT_REJECTED = "its order was not rejected, so it is not decided again"
 
+_NOT_KNOWN_AT_OPEN = frozenset({"volume_cap", "market_closed"})
+
 Decisions = dict[str, dict[str, Any]]
 
 
@@ -104,6 +106,11 @@ class Batch:
     def positions(self) -> dict[str, float]:
         """Value of each symbol's position, in the order of the features."""
         return positions_of(self.features)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What of the total assets must stay, and what of a sale are charges."""
+        return {"min_cash_ratio": self.min_cash_ratio, "cost_rate": self.cost_rate}
 
     def held(self, symbol: str, reason: str) -> dict[str, Any]:
         """A hold that the model did not choose; of a symbol whose order was rejected, for that reason."""
@@ -243,20 +250,11 @@ class DualLoop(ModelLoop[DualAgentState]):
             need, why = choose_fundamentals(batch, self.agents)
             batch = replace(batch, features=after_filter(batch.features, need, why))
         symbols, failed = list(batch.positions), meter.failed
-        draft = Draft(
-            open=symbols,
-            decided={},
-            places={},
-            faults=dict.fromkeys(symbols, failed) if failed else {},
-            told="",
-            attempts=0,
-        )
-        begun = DualAgentState(
-            features=[dict(item) for item in batch.features],
-            reasoning=why,
-            conversation=_first_messages(batch),
-            draft=draft,
-        )
+        faults = dict.fromkeys(symbols, failed) if failed else {}
+        draft = Draft(open=symbols, decided={}, places={}, faults=faults, told="", attempts=0)
+        items = [dict(item) for item in batch.features]
+        asked = _first_messages(batch)
+        begun = DualAgentState(features=items, reasoning=why, conversation=asked, draft=draft)
         return {**begun, **self._settled(draft)} if failed or not batch.max_attempts else begun
 
     def _checked(self, draft: Draft, reply: Mapping[str, Any]) -> tuple[Draft, set[str]]:
@@ -279,13 +277,7 @@ class DualLoop(ModelLoop[DualAgentState]):
         ranked = sorted(merged, key=lambda name: (places[name], -merged[name]["confidence"]))
         refuted = {name for name, fault in faults.items() if fault.kind != "missing"}
         decided = {name: merged[name] for name in ranked if name not in refuted}
-        short = check_cash(
-            decided,
-            positions,
-            batch.portfolio,
-            min_cash_ratio=batch.min_cash_ratio,
-            cost_rate=batch.cost_rate,
-        )
+        short = check_cash(decided, positions, batch.portfolio, **batch.limits)
         bought = {name for name, each in decided.items() if each["target_cash_amount"] > positions[name]}
         _, refused, pending = self._tried(decided)
         of_cash = {name for name, each in refused.items() if each.code == "insufficient_cash"}
@@ -294,23 +286,12 @@ class DualLoop(ModelLoop[DualAgentState]):
         again = [
             name for name in positions if name in faults or name in refused or (short and name in bought)
         ]
+        words = {name: self._words(each) for name, each in refused.items()}
         text = fault_retry_text(
-            faults,
-            short,
-            again,
-            positions,
-            batch.language,
-            refused={name: self._words(each) for name, each in refused.items()},
-            pending=pending,
+            faults, short, again, positions, batch.language, refused=words, pending=pending
         )
-        after = Draft(
-            open=again,
-            decided=decided,
-            places=places,
-            faults={name: fault.message for name, fault in faults.items()},
-            told=text if again else "",
-            attempts=attempts,
-        )
+        lines = {name: fault.message for name, fault in faults.items()}
+        after = Draft(open=again, decided=decided, places=places, faults=lines, told=text, attempts=attempts)
         kinds = {"cash"} if short or of_cash else set[str]()
         return after, kinds | ({"logic"} if faults or refused.keys() - of_cash else set())
 
@@ -324,8 +305,8 @@ class DualLoop(ModelLoop[DualAgentState]):
         """
         if self.context is None:
             return dict(decided), {}, []
-        market, positions, tried = self.context.session.copy(), self.batch.positions, dict(decided)
-        refused, pending = dict[str, Rejection](), list[str]()
+        context, positions, tried = self.context, self.batch.positions, dict(decided)
+        market, refused, pending = context.session.copy(pending=False), dict[str, Rejection](), list[str]()
         reserve = self.batch.min_cash_ratio * self.batch.portfolio["total_assets"]
         for name in _sells_first(decided, positions):
             outcome = _submit(market, name, decided[name])
@@ -335,10 +316,11 @@ class DualLoop(ModelLoop[DualAgentState]):
                 again = _submit(market, name, smaller)
                 if not isinstance(again, Rejection):
                     outcome, tried[name] = again, smaller
-            if isinstance(outcome, Rejection):
-                refused[name] = outcome
-            elif not hasattr(outcome, "price"):
+            is_open = isinstance(outcome, Rejection) and outcome.code in _NOT_KNOWN_AT_OPEN
+            if is_open or (context.rules.volume_share is not None and not isinstance(outcome, Rejection)):
                 pending.append(name)
+            elif isinstance(outcome, Rejection):
+                refused[name] = outcome
         return tried, refused, pending
 
     def _settled(self, draft: Draft) -> DualAgentState:
@@ -353,8 +335,7 @@ class DualLoop(ModelLoop[DualAgentState]):
             positions,
             batch.portfolio,
             least_buys=least_buys_of(batch.features),
-            min_cash_ratio=batch.min_cash_ratio,
-            cost_rate=batch.cost_rate,
+            **batch.limits,
         )
         fitted, refused, _ = self._tried(fitted, cuts=True)
         settled = Decisions()
@@ -447,13 +428,7 @@ def _with_fault(draft: Draft, line: str) -> dict[str, str]:
 def _first_messages(batch: Batch) -> list[list[Any]]:
     """The system prompt, and the facts of the batch."""
     facts = decision_facts(
-        batch.features,
-        batch.portfolio,
-        batch.history,
-        rule=batch.rule,
-        plan=batch.plan,
-        min_cash_ratio=batch.min_cash_ratio,
-        cost_rate=batch.cost_rate,
+        batch.features, batch.portfolio, batch.history, rule=batch.rule, plan=batch.plan, **batch.limits
     )
     parts = [wrap("decision_facts", _compact_json(facts))]
     rejected = [order for order in batch.rejected if order["symbol"] in batch.positions]

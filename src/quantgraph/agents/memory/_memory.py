@@ -60,9 +60,8 @@ class EpisodicMemory:
     def __init__(
         self, store: BaseStore | None = None, *, namespace: Sequence[str] = _NAMESPACE, as_of: object = None
     ) -> None:
-        parts = _checked_namespace(namespace)
-        self.name = "" if store is None else "/".join(parts)
-        self._store, self._namespace = InMemoryStore() if store is None else _checked_store(store), parts
+        self._store, self._namespace = _checked(InMemoryStore() if store is None else store, namespace)
+        self.name = "" if store is None else "/".join(self._namespace)
         self._lock = threading.RLock()  # LangGraph's store in memory cannot be written while it is searched
         self._as_of = None if as_of is None else day_text(as_of, "as_of")
 
@@ -230,19 +229,14 @@ def _lines(newest_first: Sequence[DecisionEpisode], n: int) -> str:
     return "\n".join([*lines, *more])
 
 
-def _checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
+def _checked(store: object, namespace: Sequence[str]) -> tuple[BaseStore, tuple[str, ...]]:
     parts = tuple(namespace)
     if isinstance(namespace, str) or not parts or not all(isinstance(each, str) and each for each in parts):
         raise BadOption(f"namespace={namespace!r:.80}; must be a tuple of texts", parameter="namespace")
-    return parts
-
-
-def _checked_store(store: object) -> BaseStore:
     if not isinstance(store, BaseStore):
-        raise BadOption(
-            f"store={store!r:.80}; must be a LangGraph BaseStore, such as SqliteStore", parameter="store"
-        )
-    return store
+        valid = "must be a LangGraph BaseStore, such as SqliteStore"
+        raise BadOption(f"store={store!r:.80}; {valid}", parameter="store")
+    return store, parts
 
 
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
