@@ -43,8 +43,8 @@ class DualAgent(ModelDecider):
     """Two agents decide each session: a filter chooses whose fundamentals are read, the other sets targets.
 
     In each session the decision is asked once for every 50 symbols, before it the filter if
-    ``features.filter`` is on. Its targets are tried on the market at the open, sells first; what is refused,
-    by form, logic, cash or the market, is told in one message and decided again while replies are left. Only
+    ``features.filter`` is on. Its targets are tried on the market at the open, sells first; one message says
+    what is refused, by form, logic, cash or the market, and it is decided again while replies are left. Only
     the last decisions are traded. Each hold says in the notes why: the ``model`` chose it, it is a
     ``fallback``, or the market or the cash ``rejected`` what was wished.
 
