@@ -228,11 +228,6 @@ def test_a_reply_that_is_no_object_by_symbol_has_a_fault_for_each(value):
     assert list(faults) == list(HOLDINGS)
 
 
-@pytest.mark.parametrize("entry", [None, "hold", ["hold"], 3])
-def test_a_decision_that_is_no_object_is_a_fault(entry):
-    assert read(entry).kind == "shape"
-
-
 def check_valid(decision, current):
     assert set(decision) - {"note"} == {"action", "target_cash_amount", "confidence", "reasons"}
     target = decision["target_cash_amount"]

@@ -18,7 +18,6 @@ from quantgraph.agents.dual_agent._features import (
     build_features,
     check_features_list,
     fill_features,
-    positions_of,
 )
 from quantgraph.agents.dual_agent._fundamentals import fundamental_data
 from quantgraph.agents.loop._facts import facts_at_open
@@ -279,10 +278,6 @@ def test_a_symbol_that_needs_none_is_not_shown_its_own():
     assert "fundamental_data" not in first["features"]
     assert set(second["features"]["fundamental_data"].values()) == {None}
     assert len(second["features"]["fundamental_data"]) == 6
-
-
-def test_positions_are_in_the_order_of_the_features():
-    assert list(positions_of(GIVEN).items()) == [("AAPL", 5000.0), ("TSLA", 0.0)]
 
 
 ITEM = {"symbol": "A", "features": {"market_data": {}, "position_state": {}}}
