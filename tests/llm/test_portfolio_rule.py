@@ -132,7 +132,7 @@ def test_a_rule_in_words_is_named_as_not_executed() -> None:
     ]
 
 
-SHORT = CashFault(available_cash=1.0, required_cash=2.0)
+SHORT = CashFault(available_cash=1.0, required_cash=2.0, min_cash_ratio=0.0)
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

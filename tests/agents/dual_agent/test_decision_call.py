@@ -71,17 +71,6 @@ def test_the_decision_sees_the_documented_facts(features):
     assert "pe_ratio" not in models.filters[0]["symbols"]["AAPL"]
 
 
-def test_one_bad_symbol_is_repaired_and_the_other_stands(features):
-    models = Models(
-        {"AAPL": decision("increase", 7500), "TSLA": decision("increase", 2000)},
-        {"TSLA": decision("decrease", 2000)},
-    )
-    results = decide_batch_dual_agent(features, models.cfg)
-    assert (results["AAPL"]["action"], results["TSLA"]["action"]) == ("increase", "decrease")
-    assert "TSLA" in models.asked[1][-1]
-    assert "AAPL:" not in models.asked[1][-1]
-
-
 def test_a_symbol_without_a_valid_decision_is_held_alone(features):
     faulty = {"TSLA": decision("buy", 9000)}
     models = Models({"AAPL": decision("increase", 7500), **faulty}, faulty, faulty)
@@ -95,13 +84,6 @@ def test_a_symbol_without_a_valid_decision_is_held_alone(features):
     extra = {"analysis_excerpt", "tech_score", "sent_score", "event_risk"}
     assert extra <= held.keys()
     assert not extra & results["AAPL"].keys()
-
-
-def test_prose_is_asked_for_again_and_counted(features):
-    models = Models("I would hold both.", {"AAPL": decision("hold"), "TSLA": decision("hold")})
-    results = decide_batch_dual_agent(features, models.cfg)
-    assert results["__meta__"]["parse_errors"] == 1
-    assert [results[name]["hold_reason"] for name in ("AAPL", "TSLA")] == ["model", "model"]
 
 
 def test_cash_that_does_not_suffice_is_asked_about_and_then_spent_in_order(features):
@@ -137,24 +119,6 @@ def test_a_renewed_decision_has_its_place_in_the_latest_reply_and_confidence_bre
     cfg = models.cfg | {"portfolio": {"total_cash": 10_000}, "agents": {"retry": {"max_attempts": 2}}}
     results = decide_batch_dual_agent([item("AAPL"), item("ZZZ")], cfg)
     assert [results[name]["target_cash_amount"] for name in ("ZZZ", "AAPL")] == targets
-
-
-def test_a_sale_pays_for_a_purchase(features):
-    models = Models({"AAPL": decision("close"), "TSLA": decision("increase", 7_900)})
-    cfg = models.cfg | {"portfolio": {"total_cash": 8_000}}
-    results = decide_batch_dual_agent(features, cfg)
-    assert results["AAPL"]["cash_change"] == -5000.0
-    assert results["TSLA"]["cash_change"] == 4900.0
-
-
-def test_the_least_cash_stays(features):
-    models = Models(
-        {"AAPL": decision("increase", 90_000), "TSLA": decision("hold")},
-        {"AAPL": decision("increase", 80_000)},
-    )
-    cfg = models.cfg | {"portfolio": {"total_cash": 100_000, "min_cash_ratio": 0.1}}
-    assert decide_batch_dual_agent(features, cfg)["AAPL"]["target_cash_amount"] == 80_000
-    assert "at least 10.00 %" in models.asked[1][-1]
 
 
 def test_a_refused_order_is_told_and_its_attempts_count(features):
@@ -197,20 +161,6 @@ def test_a_decision_that_nobody_hands_over_again_is_no_fallback(features):
 def test_a_rejected_order_of_an_unknown_symbol_is_refused(features):
     with pytest.raises(BadOption, match="rejected_orders: 'ZZZ' is not among the symbols"):
         decide_batch_dual_agent(features, Models().cfg, rejected_orders=[REJECTED | {"symbol": "ZZZ"}])
-
-
-def test_an_outage_in_a_retry_holds_only_what_is_not_decided(features):
-    models = Models(
-        {"AAPL": decision("increase", 7500), "TSLA": decision("nope", 1)}, ModelUnavailable("HTTP 500")
-    )
-    results = decide_batch_dual_agent(features, models.cfg)
-    assert results["AAPL"]["target_cash_amount"] == 7500.0
-    held = results["TSLA"]
-    assert (held["action"], held["hold_reason"]) == ("hold", "fallback")
-    assert held["reasons"][0].startswith('action is "nope"')
-    assert "HTTP 500" in held["reasons"][0]
-    assert "HTTP 500" in results["__meta__"]["failed"]
-    assert (results["__meta__"]["calls"], results["__meta__"]["logic_errors"]) == (3, 1)
 
 
 def test_a_server_that_fails_in_a_retry_takes_no_valid_decision_away(features, monkeypatch):
@@ -263,34 +213,16 @@ def test_the_lack_of_cash_names_what_must_stay(features):
     assert "11000.00 is missing" in told
 
 
-def test_faults_of_logic_and_of_cash_are_told_together(features):
-    models = Models(
-        {"AAPL": decision("increase", 100_000), "TSLA": decision("nope", 1)},
-        {"AAPL": decision("increase", 50_000), "TSLA": decision("hold")},
-    )
-    cfg = models.cfg | {"agents": {"retry": {"max_attempts": 2}}}
-    results = decide_batch_dual_agent(features, cfg)
-    assert results["AAPL"]["target_cash_amount"] == 50_000
-    told = models.asked[1][-1]
-    assert 'TSLA: action is "nope"' in told
-    assert "3000.00 is missing" in told
-    assert told.endswith("AAPL, TSLA")
-
-
 def test_less_cash_than_the_positions_are_worth_is_refused(features):
     cfg = Models().cfg | {"portfolio": {"total_cash": 5_000}}
     with pytest.raises(BadOption, match=r"total_cash=5000 is cash and positions together; .* 8000\.00"):
         decide_batch_dual_agent(features, cfg)
 
 
-def test_holds_without_models_are_on_the_bus(features, context):
+def test_no_model_is_asked_when_they_are_not_enabled_and_the_holds_are_on_the_bus(features, context):
     ctx = context(Models())
     results = decide_batch_dual_agent(features, ctx=ctx, enable_llm=False)
     assert ctx.get("decisions") == {name: results[name] for name in ("AAPL", "TSLA")}
-
-
-def test_no_model_is_asked_when_they_are_not_enabled(features):
-    results = decide_batch_dual_agent(features, enable_llm=False)
     assert {results[name]["hold_reason"] for name in ("AAPL", "TSLA")} == {"fallback"}
     assert results["__meta__"]["calls"] == 0
 

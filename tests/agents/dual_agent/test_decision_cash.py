@@ -30,15 +30,6 @@ def test_what_is_sold_pays_for_what_is_bought_wherever_it_stands():
     assert check_cash(dict(reversed(swap.items())), positions, portfolio) is None
 
 
-def test_two_buys_that_fit_singly_do_not_pass_together():
-    positions, portfolio = book(10_000.0, A=0.0, B=0.0)
-    both = {name: decision("increase", 6_000.0) for name in positions}
-    for name, each in both.items():
-        assert check_cash({name: each}, positions, portfolio) is None
-    fault = check_cash(both, positions, portfolio)
-    assert (fault.kind, fault.required_cash, fault.shortfall) == ("cash", 12_000.0, 2_000.0)
-
-
 def test_charges_of_a_sale_count_and_those_of_a_purchase_come_out_of_it():
     positions, portfolio = book(0.0, A=10_000.0, B=0.0)
     swap = {"A": decision("close", 0.0), "B": decision("increase", 10_000.0)}

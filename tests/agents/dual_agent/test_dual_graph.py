@@ -10,9 +10,8 @@ from typing_extensions import TypedDict
 
 from quantgraph.agents.dual_agent import create_dual_agent_subgraph
 from quantgraph.agents.dual_agent._graph import DualAgentState
-from quantgraph.errors import BadOption, BadWindow, ModelUnavailable, UnknownSymbol
+from quantgraph.errors import BadOption, BadWindow, UnknownSymbol
 from quantgraph.runtime import Resources
-from quantgraph.testing import ScriptedChatModel
 
 FILTERED = {"features": {"filter": True}}
 
@@ -138,22 +137,3 @@ def test_what_the_data_does_not_have_is_refused(small_market):
     for symbols, error in ((["ZZZ"], UnknownSymbol), (["AAPL", "AAPL"], BadOption), ([" "], BadOption)):
         with pytest.raises(error, match=r"ZZZ|AAPL is listed twice|' ' is not a symbol"):
             graph.invoke({"data_ref": market.ref, "moment": "20240109", "symbols": symbols})
-
-
-def test_a_dead_model_ends_in_holds(features):
-    def dead(_messages):
-        raise ModelUnavailable("the server is down")
-
-    done = create_dual_agent_subgraph(model=ScriptedChatModel(dead)).invoke({"features_list": features})
-    assert {each["hold_reason"] for each in done["decisions"].values()} == {"fallback"}
-    assert "the server is down" in done["decisions"]["AAPL"]["reasons"][0]
-    assert "the server is down" in done["meta"]["failed"]
-
-
-def test_an_outage_in_a_retry_keeps_what_is_decided(features):
-    models = Models(
-        {"AAPL": decision("increase", 7_500), "TSLA": decision("nope")}, ModelUnavailable("HTTP 500")
-    )
-    done = create_dual_agent_subgraph(model=models.model).invoke({"features_list": features})
-    assert done["decisions"]["AAPL"]["target_cash_amount"] == 7_500
-    assert "HTTP 500" in done["decisions"]["TSLA"]["reasons"][0]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from decimal import Decimal
 
 import pandas as pd
 import pytest
@@ -115,3 +117,21 @@ def test_form_logic_cash_and_the_market_are_refused_in_one_message(markets):
     assert told.endswith("600036.SH, 600519.SH, 601398.SH, 688981.SH")
     assert {each["hold_reason"] for each in done["decisions"].values()} == {"model"}
     assert done["meta"]["calls"] == 2
+
+
+def test_what_the_open_does_not_tell_is_pending_and_not_refused(markets):
+    """With a cap by the session's volume no fill is known; that 5,000 buy no lot of 600519.SH is."""
+    market, rules = markets["cn"], replace(Rulebook.mainland(), volume_share=Decimal("0.1"))
+    models = Models(
+        {"600036.SH": decision("increase", 20_000), "600519.SH": decision("increase", 5_000)},
+        {"600519.SH": decision("hold")},
+    )
+    graph = create_dual_agent_subgraph(
+        model=models.model, rules=rules, resources=Resources(store=market.store)
+    )
+    asked = {"data_ref": market.data_ref, "moment": "20251010", "cash": 60_000}
+    done = graph.invoke(asked | {"symbols": ["600036.SH", "600519.SH"]})
+    told = models.asked[1][-1]
+    assert "- 600519.SH: the market refuses it, lot_size" in told
+    assert "Pending, not refused, as the open does not tell what is filled: 600036.SH." in told
+    assert done["decisions"]["600036.SH"]["target_cash_amount"] == 20_000

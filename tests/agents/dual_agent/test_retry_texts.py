@@ -80,24 +80,6 @@ def test_the_texts_are_as_they_were(language):
     assert "\n\n".join(told(language)) + "\n" == (TEXTS / f"retry_{language}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("language", ["en", "zh"])
-def test_line_ends_are_real_and_no_field_is_unfilled(language):
-    for text in told(language):
-        assert "\\n" not in text
-        assert "None" not in text
-        assert "{" not in text
-
-
-def test_each_text_names_the_symbols_to_decide_again():
-    logic, cash, ratio, together, rejection, _ = told("en")
-    assert logic.endswith("AAPL, MSFT, TSLA, V")
-    assert cash.endswith("AAPL, MSFT")
-    assert ratio.endswith("MSFT")
-    assert together.endswith("AAPL, V")
-    assert together.count("Answer with") == 1
-    assert rejection.endswith("AAPL, TSLA, 600000.SH")
-
-
 def test_words_of_others_open_no_part_of_the_prompt():
     order = {
         "symbol": "AAPL",

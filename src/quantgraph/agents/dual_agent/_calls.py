@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from quantgraph._util.values import is_whole
@@ -29,11 +30,9 @@ from quantgraph.agents.dual_agent._loop import (
     day_of,
     decide_all,
     decided_at,
-    fallback_hold,
     portfolio_of,
     prompts_of,
     renewed_part,
-    with_market_as_reason,
 )
 from quantgraph.agents.dual_agent._prompts import _prompt_version, past_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
@@ -71,13 +70,11 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     enable_llm
         False holds everything.
     bars_data
-        Raw data by symbol, for what features lack: ``bars_day`` (before ``market_data.date``),
-        ``news_items``, ``position_state``.
+        Raw data by symbol, for what features lack, see :func:`.fill_features`.
     run_id
         Calls of one run share a budget, and are kept apart from others in the memory.
     previous_decisions
-        The last result, which is the history without ``decision_history``, and has the decisions
-        that stand with ``rejected_orders``.
+        The last result: the history without ``decision_history``, and what stands with ``rejected_orders``.
     decision_history
         Earlier decisions by symbol: a list, newest first, of ``date``, ``action``, ``target_cash_amount``
         and ``confidence``, holds included; or a text.
@@ -86,59 +83,71 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
         the memory and takes the ``decisions``.
     rejected_orders
         Orders that were refused: exactly their symbols are decided again, and ``retry_count`` of them counts
-        against ``agents.retry.max_attempts``. The other decisions stand, as ``previous_decisions`` or the
-        ``decisions`` of ``ctx`` have them; one that neither has is a hold, ``hold_reason`` is ``stands``.
+        against ``agents.retry.max_attempts``. The other decisions stand, see :func:`.renewed_part`.
 
     Returns
     -------
     dict
         By symbol ``action``, ``target_cash_amount`` (the value wished for the whole position),
         ``cash_change``, ``reasons``, ``confidence``, ``timestamp``; a hold also ``hold_reason`` (``model``,
-        ``fallback``, ``rejected``, ``stands``). ``__meta__`` has ``calls``, ``cache_hits``, ``parse_errors``,
-        ``latency_ms_sum``, ``tokens_prompt``, ``tokens_completion``, ``prompt_version``; ``logic_errors``
-        and ``cash_errors`` if replies had any, and ``failed`` if the models failed.
+        ``fallback``, ``rejected``, ``stands``). ``__meta__`` counts calls, errors and tokens, and has
+        ``prompt_version``, and ``failed`` if the models failed.
 
     Raises
     ------
-    ValueError
-        Without a configuration of ``llm``, while the models are enabled.
-    BadOption
-        If an argument is not valid.
-    NotConfigured
-        If the model needs a key that is not there.
+    ValueError, BadOption, NotConfigured
+        Without a configuration of ``llm``; if an argument is not valid; if the model lacks a key.
     """
     _check_mappings(bars_data=bars_data, previous_decisions=previous_decisions)
     _check_rejected(rejected_orders)
     pipeline = ctx if isinstance(ctx, PipelineContext) else None
-    config = _checked_config(cfg, ctx, enable_llm)
-    features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
-    batch = _batch(features, config, ctx, rejected_orders)
-    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, ctx))
-    meter = Meter()
-    if enable_llm:
-        day = day_of(features)
-        history = past_texts(asked.positions, decision_history, previous_decisions, pipeline, day=day)
-        asked = replace(asked, history=history)
-        decided = _decided(asked, config.client(*ROLES), meter, config.llm, run_id)
-    else:
-        held = {
-            name: fallback_hold(value, _DISABLED, batch.timestamp) for name, value in asked.positions.items()
-        }
-        decided = with_market_as_reason(held, asked.rejected)
-    decisions = {name: (standing | decided)[name] for name in batch.positions}
+    config, meter = _checked_config(cfg, ctx, enable_llm), Meter()
+    past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline)
+    batch = _batch(features_list, bars_data, config, ctx, rejected_orders)
+    client = config.client(*ROLES) if enable_llm else None
+    decisions = _decided(batch, client, meter, config.llm, run_id, past, ctx)
     if pipeline is not None:
         pipeline.put("decisions", decisions)
-        if enable_llm:
-            _remember(pipeline, decisions, asked.features)
     version = _prompt_version(config.agent("decision").prompt or DECISION_PROMPT)
     return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
 
 
-def _decided(batch: Batch, client: LLMClient, meter: Meter, llm: LLMConfig, run_id: str | None) -> Decisions:
-    """Decide all symbols, within the budget of the run id."""
-    agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
-    with metered(meter, llm, run_id):
-        return decide_all(batch, agents).decisions
+@dataclass(frozen=True, kw_only=True)
+class _Past:
+    """What the caller has of earlier decisions."""
+
+    previous: Mapping[str, Any] | None
+    history: Mapping[str, Any] | None
+    pipeline: PipelineContext | None
+
+    def texts(self, batch: Batch) -> dict[str, str]:
+        """The history of each symbol for the prompt."""
+        day = day_of(batch.features)
+        return past_texts(batch.positions, self.history, self.previous, self.pipeline, day=day)
+
+
+def _decided(  # noqa: PLR0917 - two callers
+    batch: Batch,
+    client: LLMClient | None,
+    meter: Meter,
+    llm: LLMConfig,
+    run_id: str | None,
+    past: _Past,
+    ctx: Context | None,
+) -> Decisions:
+    """Decide all symbols, within the budget of the run id; without a client they are held."""
+    last = past.previous or (ctx.get("decisions") if ctx is not None else None) or {}
+    asked, standing = renewed_part(batch, last)
+    if client is None:
+        decided = {name: asked.held(name, _DISABLED) for name in asked.positions}
+    else:
+        agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
+        with metered(meter, llm, run_id):
+            decided = decide_all(replace(asked, history=past.texts(asked)), agents)["decisions"]
+    decisions = {name: (standing | decided)[name] for name in batch.positions}
+    if past.pipeline is not None and client is not None:
+        _remember(past.pipeline, decisions, asked.features)
+    return decisions
 
 
 def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
@@ -150,29 +159,20 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
     decision_history: Mapping[str, Any] | None = None,
     ctx: Context | None = None,
 ) -> dict[str, Any]:
-    """Choose the symbols whose fundamentals the decision needs; parameters as the decision's.
+    """Choose the symbols whose fundamentals the decision needs; parameters and errors are the decision's.
 
-    Returns
-    -------
-    dict
-        ``stocks_need_fundamental``, ``reasoning`` by symbol, and ``__meta__``. Without models, or if they
-        fail, all symbols need fundamentals.
-
-    Raises
-    ------
-    ValueError, BadOption, NotConfigured
-        As :func:`decide_batch_dual_agent`.
+    Returns ``stocks_need_fundamental``, ``reasoning`` of those, and ``__meta__``. Without models, or if they
+    fail, all symbols need fundamentals.
     """
-    config = _checked_config(cfg, ctx, enable_llm)
-    features = check_features_list(features_list)
-    need, why, meter = [item["symbol"] for item in features], dict[str, str](), Meter()
+    config, meter = _checked_config(cfg, ctx, enable_llm), Meter()
+    batch = _batch(features_list, None, config, ctx, None)
+    need, why = list(batch.positions), dict[str, str]()
     if enable_llm:
         agents = Agents(client=config.client("filter").ask, ends_asking=is_model_failure, meter=meter)
         pipeline = ctx if isinstance(ctx, PipelineContext) else None
-        history = past_texts(need, decision_history, previous_decisions, pipeline, day=day_of(features))
+        past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline)
         with metered(meter, config.llm, run_id):
-            batch = replace(_batch(features, config, ctx, None), history=history)
-            need, why = choose_fundamentals(batch, agents)
+            need, why = choose_fundamentals(replace(batch, history=past.texts(batch)), agents)
     return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
 
 
@@ -196,21 +196,12 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     ``meta_agg`` is filled with what :func:`decide_batch_dual_agent` returns as ``__meta__``; decisions that
     are not hold go into the memory of ``pipeline_ctx``.
     """
-    config, shared = read_config(cfg), ctx or pipeline_ctx
-    features = fill_features(check_features_list(features_list), bars_data or {}, config.features)
-    batch = replace(
-        _batch(features, config, shared, rejected_orders), prompts={"decision": system_prompt}, filters=False
-    )
-    asked, standing = renewed_part(batch, _last_decisions(previous_decisions, shared))
-    history = past_texts(
-        asked.positions, decision_history, previous_decisions, pipeline_ctx, day=day_of(features)
-    )
-    meter = Meter()
-    decided = _decided(replace(asked, history=history), client, meter, llm_cfg, run_id)
-    decisions = {name: (standing | decided)[name] for name in batch.positions}
+    shared, meter = ctx or pipeline_ctx, Meter()
+    batch = _batch(features_list, bars_data, read_config(cfg), shared, rejected_orders)
+    batch = replace(batch, prompts={"decision": system_prompt}, filters=False)
+    past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline_ctx)
+    decisions = _decided(batch, client, meter, llm_cfg, run_id, past, shared)
     meta_agg |= meter.counts()
-    if pipeline_ctx is not None:
-        _remember(pipeline_ctx, decisions, asked.features)
     return decisions
 
 
@@ -237,11 +228,6 @@ def _check_rejected(orders: Any) -> None:
             )
 
 
-def _last_decisions(previous: Mapping[str, Any] | None, ctx: Context | None) -> Mapping[str, Any]:
-    """Return the decisions whose orders may have been rejected: the caller's, else those on the bus."""
-    return previous or (ctx.get("decisions") if ctx is not None else None) or {}
-
-
 def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_llm: bool) -> DualAgentConfig:
     """Return the configuration; that of the context stands in for a missing ``cfg``."""
     if cfg is None and ctx is not None:
@@ -255,11 +241,13 @@ def _checked_config(cfg: Mapping[str, Any] | None, ctx: Context | None, enable_l
 
 
 def _batch(
-    features: Features,
+    features_list: Features,
+    bars_data: Mapping[str, Mapping[str, Any]] | None,
     config: DualAgentConfig,
     ctx: Context | None,
     rejected: Sequence[Mapping[str, Any]] | None,
 ) -> Batch:
+    features = fill_features(check_features_list(features_list), bars_data, config.features)
     return Batch(
         features=features,
         portfolio=_portfolio(features, config, ctx),
@@ -292,13 +280,10 @@ def _cash_of(portfolio: Any) -> float | None:
     """Return the cash of a portfolio, a mapping or an object; None without one."""
     if portfolio is None:
         return None
-    names = ("available_cash", "cash")
-    if isinstance(portfolio, Mapping):
-        found = next((portfolio[name] for name in names if name in portfolio), None)
-    else:
-        found = next((getattr(portfolio, name) for name in names if hasattr(portfolio, name)), None)
+    get = portfolio.get if isinstance(portfolio, Mapping) else partial(getattr, portfolio)
+    found = get("available_cash", get("cash", None))
     try:
-        cash = float(found)  # type: ignore[arg-type]
+        cash = float(found)
     except (TypeError, ValueError):
         cash = math.nan
     if not math.isfinite(cash):

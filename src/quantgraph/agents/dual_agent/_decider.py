@@ -14,7 +14,7 @@ from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._loop import (
     ROLES,
     Batch,
-    Decided,
+    DualAgentState,
     decide_all,
     portfolio_of,
     prompts_of,
@@ -43,8 +43,8 @@ class DualAgent(ModelDecider):
     """Two agents decide each session: a filter chooses whose fundamentals are read, the other sets targets.
 
     In each session the decision is asked once for every 50 symbols, before it the filter if
-    ``features.filter`` is on. Its targets are tried on the market at the open, sells first; what is refused,
-    by form, logic, cash or the market, is told in one message and decided again while replies are left. Only
+    ``features.filter`` is on. Its targets are tried on the market at the open, sells first; one message says
+    what is refused, by form, logic, cash or the market, and it is decided again while replies are left. Only
     the last decisions are traded. Each hold says in the notes why: the ``model`` chose it, it is a
     ``fallback``, or the market or the cash ``rejected`` what was wished.
 
@@ -109,23 +109,16 @@ class DualAgent(ModelDecider):
         ]
         fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
         sessions = sum("fallback" in each for each in reasons)
-        notes_on = []
-        if fallback:
-            notes_on.append(
-                Note(
-                    zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
-                    en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies "
-                    "were not usable, or a budget was spent",
-                )
-            )
-        if refused:
-            notes_on.append(
-                Note(
-                    zh=f"{refused} 个持有代替了被市场拒绝的委托",
-                    en=f"{refused} holds stand in for orders that the market or the cash refused",
-                )
-            )
-        return notes_on
+        by_fallback = Note(
+            zh=f"{sessions} 个交易日有 {fallback} 个兜底的持有：模型的回复不可用，或预算已用完",
+            en=f"{fallback} decisions in {sessions} sessions are fallback holds: the models' replies were "
+            "not usable, or a budget was spent",
+        )
+        by_market = Note(
+            zh=f"{refused} 个持有代替了被市场拒绝的委托",
+            en=f"{refused} holds stand in for orders that the market or the cash refused",
+        )
+        return [note for note, count in ((by_fallback, fallback), (by_market, refused)) if count]
 
     @property
     def needs(self) -> DataNeeds:
@@ -218,12 +211,12 @@ def _cost_rate(context: DecisionContext) -> float:
     return float(charges.total / _NOTIONAL)
 
 
-def _notes(decided: Decided, meter: Meter) -> dict[str, Any]:
+def _notes(decided: DualAgentState, meter: Meter) -> dict[str, Any]:
     """Return what the ledger keeps of the decisions: the same in every replay, so without times."""
     kept = ("action", "target_cash_amount", "confidence", "hold_reason", "note")
     notes = {}
-    for item in decided.features:
-        each = decided.decisions[item["symbol"]]
+    for item in decided["features"]:
+        each = decided["decisions"][item["symbol"]]
         notes[item["symbol"]] = {name: each[name] for name in kept if name in each} | {
             "reasons": [reason[:_REASON_LENGTH] for reason in each["reasons"][:_REASONS_KEPT]],
             "tags": _extract_decision_tags(each, item["features"]),
@@ -231,7 +224,7 @@ def _notes(decided: Decided, meter: Meter) -> dict[str, Any]:
     counts = meter.counts()
     return {
         "decisions": notes,
-        "filter": dict(decided.reasoning),
+        "filter": decided["reasoning"],
         "meta": {name: counts[name] for name in counts if name not in ("cache_hits", "latency_ms_sum")},
         "reply_errors": {
             "replies": meter.calls,

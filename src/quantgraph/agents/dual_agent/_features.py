@@ -117,10 +117,9 @@ def after_filter(
     for item in features_list:
         symbol, features = item["symbol"], dict(item["features"])
         found = features.pop("fundamental_data", None) or dict.fromkeys(FUNDAMENTALS)
-        market_data = {"market_data": features.pop("market_data", {})}
-        shown = {"fundamental_data": dict(found)} if symbol in need else {}
-        why = {"filter_reasoning": reasoning[symbol]} if symbol in reasoning else {}
-        items.append({"symbol": symbol, "features": market_data | shown | features | why})
+        features |= {"fundamental_data": dict(found)} if symbol in need else {}
+        features |= {"filter_reasoning": reasoning[symbol]} if symbol in reasoning else {}
+        items.append({"symbol": symbol, "features": features})
     return items
 
 

@@ -32,7 +32,7 @@ def filter_symbols(facts: Facts) -> dict[str, Any]:
     """
     reasoning, need = {}, []
     for symbol, row in table_rows(facts).items():
-        closes, value = _closes(row), _position_value(row)
+        closes, value = _closes(row), _number(row, "current_position_value")
         spread = (max(closes) - min(closes)) / min(closes) if closes else 0.0
         if value > 0:
             why = "it is held"
@@ -50,12 +50,9 @@ def decide_portfolio(
 ) -> dict[str, Any]:
     """Decide by the momentum of ``close_7d``: buy what rose by more than 2 %, close what fell by as much."""
     portfolio, limits = _mapping(facts.get("portfolio_info")), _mapping(facts.get("limits"))
-    total, cost = (
-        finite_number(portfolio.get("total_assets")) or 0.0,
-        finite_number(limits.get("cost_rate")) or 0.0,
-    )
-    reserve = (finite_number(limits.get("min_cash_ratio")) or 0.0) * total
-    room = max(0.0, (finite_number(portfolio.get("available_cash")) or 0.0) - reserve) / (1 + cost)
+    total, cash = (_number(portfolio, name) for name in ("total_assets", "available_cash"))
+    reserve = _number(limits, "min_cash_ratio") * total
+    room = max(0.0, cash - reserve) / (1 + _number(limits, "cost_rate"))
     share = total * _INVESTED / max(1, len(table_rows(facts))) / 2**retries
     unexecuted = [_reason("the user's rule in words is not executed by it")] if facts.get("rule") else []
     decisions = {}
@@ -64,7 +61,11 @@ def decide_portfolio(
             continue
         action, target, why = _decide(row, share=share, room=room, retries=retries)
         if symbol in rejected:
-            action, target, why = "hold", _position_value(row), "the market refused the order"
+            action, target, why = (
+                "hold",
+                _number(row, "current_position_value"),
+                "the market refused the order",
+            )
         if action == "increase":
             room -= target
         decisions[symbol] = {
@@ -78,7 +79,7 @@ def decide_portfolio(
 
 def _decide(row: Facts, *, share: float, room: float, retries: int) -> tuple[str, float, str]:
     """Return action, target and reason for one symbol."""
-    closes, value = _closes(row), _position_value(row)
+    closes, value = _closes(row), _number(row, "current_position_value")
     price = finite_number(row.get("open"))
     if price is None or price <= 0:
         return "hold", value, "there is no open today"
@@ -108,14 +109,13 @@ def _closes(row: Facts) -> list[float]:
     return [each for each in numbers if each is not None and each > 0]
 
 
-def _position_value(row: Facts) -> float:
-    return finite_number(row.get("current_position_value")) or 0.0
+def _number(fields: Facts, name: str) -> float:
+    return finite_number(fields.get(name)) or 0.0
 
 
 def _is_sellable(row: Facts) -> bool:
     """Whether all of a position may be sold, as far as the facts say."""
-    shares, sellable = finite_number(row.get("shares")), finite_number(row.get("sellable"))
-    return shares is None or sellable is None or sellable >= shares
+    return row.get("sellable") is None or _number(row, "sellable") >= _number(row, "shares")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -71,6 +71,8 @@ _NO_ANSWER = "no attempt was left to decide this symbol"
 _FILTER_FAILED = "the filter gave no usable answer: fundamentals are shown"
 _NOT_REJECTED = "its order was not rejected, so it is not decided again"
 
+_NOT_KNOWN_AT_OPEN = frozenset({"volume_cap", "market_closed"})
+
 Decisions = dict[str, dict[str, Any]]
 
 
@@ -104,6 +106,17 @@ class Batch:
     def positions(self) -> dict[str, float]:
         """Value of each symbol's position, in the order of the features."""
         return positions_of(self.features)
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """What of the total assets must stay, and what of a sale are charges."""
+        return {"min_cash_ratio": self.min_cash_ratio, "cost_rate": self.cost_rate}
+
+    def held(self, symbol: str, reason: str) -> dict[str, Any]:
+        """A hold that the model did not choose; of a symbol whose order was rejected, for that reason."""
+        is_rejected = any(order["symbol"] == symbol for order in self.rejected)
+        why = "rejected" if is_rejected else "fallback"
+        return fallback_hold(self.positions[symbol], reason, self.timestamp, why=why)
 
 
 class Draft(TypedDict):
@@ -201,14 +214,15 @@ class DualLoop(ModelLoop[DualAgentState]):
                 answer = agents.ask("decision", _messages(state["conversation"]))
                 value = read_object(answer)
             except ModelOutputInvalid as error:
-                said = ["ai", str(error.data.get("reply", ""))[:_REPLY_KEPT]]
+                said: list[Any] = ["ai", str(error.data.get("reply", ""))[:_REPLY_KEPT]]
                 reply: dict[str, Any] = {"said": said, "fault": error.message}
             except QuantGraphError as error:
                 agents.give_up(error)
                 return self._settled({**draft, "faults": _with_fault(draft, error.line)})
             else:
                 more = vendor_fields(answer)
-                reply = {"said": ["ai", str(answer.text), *([more] if more else [])], "value": value}
+                said = ["ai", str(answer.text), *([more] if more else [])]
+                reply = {"said": said, "value": json.dumps(value)}  # a checkpoint takes no number of any size
             if self._checked(draft, reply)[0]["open"]:
                 drop_replies(made)
         return {"reply": reply}
@@ -236,20 +250,11 @@ class DualLoop(ModelLoop[DualAgentState]):
             need, why = choose_fundamentals(batch, self.agents)
             batch = replace(batch, features=after_filter(batch.features, need, why))
         symbols, failed = list(batch.positions), meter.failed
-        draft = Draft(
-            open=symbols,
-            decided={},
-            places={},
-            faults=dict.fromkeys(symbols, failed) if failed else {},
-            told="",
-            attempts=0,
-        )
-        begun = DualAgentState(
-            features=[dict(item) for item in batch.features],
-            reasoning=why,
-            conversation=_first_messages(batch),
-            draft=draft,
-        )
+        faults = dict.fromkeys(symbols, failed) if failed else {}
+        draft = Draft(open=symbols, decided={}, places={}, faults=faults, told="", attempts=0)
+        items = [dict(item) for item in batch.features]
+        asked = _first_messages(batch)
+        begun = DualAgentState(features=items, reasoning=why, conversation=asked, draft=draft)
         return {**begun, **self._settled(draft)} if failed or not batch.max_attempts else begun
 
     def _checked(self, draft: Draft, reply: Mapping[str, Any]) -> tuple[Draft, set[str]]:
@@ -266,19 +271,13 @@ class DualLoop(ModelLoop[DualAgentState]):
             text = unreadable_retry_text(reply["fault"], batch.language)
             return {**draft, "faults": faulty, "told": text, "attempts": attempts}, {"schema"}
         asked, total = {name: positions[name] for name in draft["open"]}, batch.portfolio["total_assets"]
-        decisions, faults = read_decisions(reply["value"], asked, total_assets=total)
+        decisions, faults = read_decisions(json.loads(reply["value"]), asked, total_assets=total)
         places = draft["places"] | {name: place for place, name in enumerate(decisions)}
         merged = {name: each for name, each in draft["decided"].items() if name not in decisions} | decisions
         ranked = sorted(merged, key=lambda name: (places[name], -merged[name]["confidence"]))
         refuted = {name for name, fault in faults.items() if fault.kind != "missing"}
         decided = {name: merged[name] for name in ranked if name not in refuted}
-        short = check_cash(
-            decided,
-            positions,
-            batch.portfolio,
-            min_cash_ratio=batch.min_cash_ratio,
-            cost_rate=batch.cost_rate,
-        )
+        short = check_cash(decided, positions, batch.portfolio, **batch.limits)
         bought = {name for name, each in decided.items() if each["target_cash_amount"] > positions[name]}
         _, refused, pending = self._tried(decided)
         of_cash = {name for name, each in refused.items() if each.code == "insufficient_cash"}
@@ -287,23 +286,12 @@ class DualLoop(ModelLoop[DualAgentState]):
         again = [
             name for name in positions if name in faults or name in refused or (short and name in bought)
         ]
+        words = {name: self._words(each) for name, each in refused.items()}
         text = fault_retry_text(
-            faults,
-            short,
-            again,
-            positions,
-            batch.language,
-            refused={name: self._words(each) for name, each in refused.items()},
-            pending=pending,
+            faults, short, again, positions, batch.language, refused=words, pending=pending
         )
-        after = Draft(
-            open=again,
-            decided=decided,
-            places=places,
-            faults={name: fault.message for name, fault in faults.items()},
-            told=text if again else "",
-            attempts=attempts,
-        )
+        lines = {name: fault.message for name, fault in faults.items()}
+        after = Draft(open=again, decided=decided, places=places, faults=lines, told=text, attempts=attempts)
         kinds = {"cash"} if short or of_cash else set[str]()
         return after, kinds | ({"logic"} if faults or refused.keys() - of_cash else set())
 
@@ -317,8 +305,8 @@ class DualLoop(ModelLoop[DualAgentState]):
         """
         if self.context is None:
             return dict(decided), {}, []
-        market, positions, tried = self.context.session.copy(), self.batch.positions, dict(decided)
-        refused, pending = dict[str, Rejection](), list[str]()
+        context, positions, tried = self.context, self.batch.positions, dict(decided)
+        market, refused, pending = context.session.copy(pending=False), dict[str, Rejection](), list[str]()
         reserve = self.batch.min_cash_ratio * self.batch.portfolio["total_assets"]
         for name in _sells_first(decided, positions):
             outcome = _submit(market, name, decided[name])
@@ -328,10 +316,11 @@ class DualLoop(ModelLoop[DualAgentState]):
                 again = _submit(market, name, smaller)
                 if not isinstance(again, Rejection):
                     outcome, tried[name] = again, smaller
-            if isinstance(outcome, Rejection):
-                refused[name] = outcome
-            elif not hasattr(outcome, "price"):
+            is_open = isinstance(outcome, Rejection) and outcome.code in _NOT_KNOWN_AT_OPEN
+            if is_open or (context.rules.volume_share is not None and not isinstance(outcome, Rejection)):
                 pending.append(name)
+            elif isinstance(outcome, Rejection):
+                refused[name] = outcome
         return tried, refused, pending
 
     def _settled(self, draft: Draft) -> DualAgentState:
@@ -346,8 +335,7 @@ class DualLoop(ModelLoop[DualAgentState]):
             positions,
             batch.portfolio,
             least_buys=least_buys_of(batch.features),
-            min_cash_ratio=batch.min_cash_ratio,
-            cost_rate=batch.cost_rate,
+            **batch.limits,
         )
         fitted, refused, _ = self._tried(fitted, cuts=True)
         settled = Decisions()
@@ -357,14 +345,12 @@ class DualLoop(ModelLoop[DualAgentState]):
             elif name in fitted:
                 settled[name] = _result(fitted[name], value, batch.timestamp)
             else:
-                reason = draft["faults"].get(name) or _NO_ANSWER
-                settled[name] = fallback_hold(value, reason, batch.timestamp)
+                settled[name] = batch.held(name, draft["faults"].get(name) or _NO_ANSWER)
         if self.context is not None:
             stand = {name: fitted[name] for name in positions if name in fitted and name not in refused}
             for name in _sells_first(stand, positions):
                 _submit(self.context.session, name, stand[name])
-        decisions = self.standing | with_market_as_reason(settled, batch.rejected)
-        return {"decisions": decisions, "rejected_orders": [], "reply": None, "ended": True}
+        return {"decisions": self.standing | settled, "rejected_orders": [], "reply": None, "ended": True}
 
     def _words(self, rejection: Rejection) -> str:
         """What the market says, and how the symbol's shares are bought if the order was too small."""
@@ -442,13 +428,7 @@ def _with_fault(draft: Draft, line: str) -> dict[str, str]:
 def _first_messages(batch: Batch) -> list[list[Any]]:
     """The system prompt, and the facts of the batch."""
     facts = decision_facts(
-        batch.features,
-        batch.portfolio,
-        batch.history,
-        rule=batch.rule,
-        plan=batch.plan,
-        min_cash_ratio=batch.min_cash_ratio,
-        cost_rate=batch.cost_rate,
+        batch.features, batch.portfolio, batch.history, rule=batch.rule, plan=batch.plan, **batch.limits
     )
     parts = [wrap("decision_facts", _compact_json(facts))]
     rejected = [order for order in batch.rejected if order["symbol"] in batch.positions]
@@ -500,32 +480,17 @@ def choose_fundamentals(batch: Batch, agents: Agents) -> tuple[list[str], dict[s
     return need, {symbol: why[symbol] for symbol in need if symbol in why}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Decided:
-    """Decisions and reasons of the filter by symbol; the features that were seen."""
-
-    decisions: Decisions
-    reasoning: Mapping[str, str]
-    features: Sequence[Mapping[str, Any]]
-
-
-def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> Decided:
+def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> DualAgentState:
     """Decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order."""
-    parts, portfolio = list[DualAgentState](), batch.portfolio
-    for items in _parts(batch.features):
-        now = replace(batch, features=items, portfolio=portfolio)
-        parts.append(DualLoop(context=context, batch=now, agents=agents).run({}))
-        portfolio = portfolio_after(portfolio, now.positions, parts[-1]["decisions"])
-    return Decided(
-        decisions={name: each for part in parts for name, each in part["decisions"].items()},
-        reasoning={name: why for part in parts for name, why in part["reasoning"].items()},
-        features=[item for part in parts for item in part["features"]],
-    )
-
-
-def _parts(features: Sequence[Mapping[str, Any]]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    for first in range(0, len(features), BATCH_SIZE):
-        yield features[first : first + BATCH_SIZE]
+    done, portfolio = DualAgentState(decisions={}, reasoning={}, features=[]), batch.portfolio
+    for first in range(0, len(batch.features), BATCH_SIZE):
+        now = replace(batch, features=batch.features[first : first + BATCH_SIZE], portfolio=portfolio)
+        part = DualLoop(context=context, batch=now, agents=agents).run({})
+        portfolio = portfolio_after(portfolio, now.positions, part["decisions"])
+        done["decisions"] |= part["decisions"]
+        done["reasoning"] |= part["reasoning"]
+        done["features"] += part["features"]
+    return done
 
 
 def portfolio_of(
@@ -600,14 +565,3 @@ def decided_at(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the open of the features' session, ISO; the time of the clock if they have no date."""
     date = day_of(features)
     return f"{date}T09:00:00" if date else datetime.now(UTC).isoformat()
-
-
-def with_market_as_reason(decisions: Decisions, rejected: Sequence[Mapping[str, Any]]) -> Decisions:
-    """Name the market as the reason of a hold that stands in for a rejected order."""
-    refused = {order["symbol"] for order in rejected}
-    return {
-        symbol: {**each, "hold_reason": "rejected"}
-        if symbol in refused and each.get("hold_reason") == "fallback"
-        else each
-        for symbol, each in decisions.items()
-    }

@@ -183,7 +183,7 @@ def _known(item: FeatureItem) -> Mapping[str, Any]:
 
 
 def as_data(value: Any) -> Any:
-    """JSON with fractions of two decimals, below 1 of two significant digits, from a million on none.
+    """JSON with fractions of two decimals, below 1 of two significant digits, from a billion on none.
 
     NaN and infinity are None.
 
@@ -212,7 +212,7 @@ def _lines(text: str) -> str:
     return "\n".join(map(escape_markup, text.splitlines()))
 
 
-_WHOLE = 1e6
+_WHOLE = 1e9
 
 
 def _short(number: float) -> float | None:

@@ -321,9 +321,9 @@ class CashFault:
 
     available_cash: float
     required_cash: float
+    min_cash_ratio: float
     proceeds: float = 0.0
     total: float = 0.0
-    min_cash_ratio: float = 0.0
 
     @property
     def reserve(self) -> float:

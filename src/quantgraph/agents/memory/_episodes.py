@@ -45,41 +45,17 @@ _Mapping = Annotated[dict[str, Any], AfterValidator(_plain), Field(description="
 class DecisionEpisode(BaseModel):
     """A decision of one symbol on one simulated day.
 
-    Attributes
-    ----------
-    date
-        The simulated session, ``YYYY-MM-DD``; default: that of ``market_context``. Never today's.
-    symbol, strategy, action
-        What was decided by whom: ``increase``, ``decrease`` or ``close``.
-    target_amount, cash_change
-        The wished value of the position, and what is bought (positive) or sold for.
-    shares
-        Shares that were traded.
-    confidence, importance
-        From 0 to 1.
-    reasoning, reasons
-        Why, in one text and as a list.
-    market_context, signals
-        Plain JSON about the open.
-    actual_result
-        What came of it, in percent: the return of the price, positive where the decision was right; None
-        while it is not known.
-    outcome_known
-        The session from which ``actual_result`` is known; "" if it never is.
-    outcome_note
-        Remark on the outcome.
-    tags
-        For :meth:`.EpisodicMemory.query`.
-    run_id
-        The run.
-    id
-        Default: made of run, strategy, date and symbol, so that adding the episode again, with its outcome,
-        replaces it.
+    ``date`` is the simulated session, ``YYYY-MM-DD``, by default that of ``market_context``, never today's.
+    ``symbol``, ``strategy`` and ``action`` (``increase``, ``decrease``, ``close``) say what was decided by
+    whom, ``target_amount`` the wished value of the position, ``cash_change`` what ``shares`` were bought
+    (positive) or sold for, ``reasoning`` and ``reasons`` why, in one text and as a list. ``confidence`` and
+    ``importance`` are from 0 to 1; ``market_context`` and ``signals`` are plain JSON about the open.
+    ``actual_result`` is what came of it: the return of the price in percent, positive where the decision was
+    right, known from the session ``outcome_known`` on; None while it is not known, "" if it never is.
+    ``tags`` are for :meth:`.EpisodicMemory.query`. ``id`` is made of run, strategy, date and symbol, so that
+    adding the episode again, with its outcome, replaces it.
 
-    Raises
-    ------
-    BadOption
-        If a value is not valid, or there is no date.
+    A value that is not valid, or no date, is a ``BadOption``.
 
     Examples
     --------

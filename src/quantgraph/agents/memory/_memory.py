@@ -40,26 +40,11 @@ class EpisodicMemory:
     Time is simulated time only: no clock is read. What a run reads of a memory that runs share is recorded
     with the run, so that a resume and a replay read the same, whatever other runs have added since.
 
-    Parameters
-    ----------
-    store
-        A LangGraph ``BaseStore``, which runs share and its namespace names: ``SqliteStore`` or
-        ``PostgresStore`` for what should last. Default: an ``InMemoryStore`` of this object alone.
-    namespace
-        Of ``store``.
-    as_of
-        The session at whose open it is read: episodes of it and of later days are not seen, and an outcome
-        that became known later is not there. None: everything is seen.
-
-    Attributes
-    ----------
-    name
-        The namespace; "" if the episodes are in this object alone.
-
-    Raises
-    ------
-    BadOption
-        If an argument is not valid.
+    ``store`` is a LangGraph ``BaseStore``, which runs share and ``namespace`` names: ``SqliteStore`` or
+    ``PostgresStore`` for what should last. By default it is an ``InMemoryStore`` of this object alone, and
+    ``name``, which is the namespace, is "". ``as_of`` is the session at whose open it is read: episodes of it
+    and of later days are not seen, and an outcome that became known later is not there; without it everything
+    is seen. An argument that is not valid is a ``BadOption``.
 
     Examples
     --------
@@ -75,9 +60,8 @@ class EpisodicMemory:
     def __init__(
         self, store: BaseStore | None = None, *, namespace: Sequence[str] = _NAMESPACE, as_of: object = None
     ) -> None:
-        parts = _checked_namespace(namespace)
-        self.name = "" if store is None else "/".join(parts)
-        self._store, self._namespace = InMemoryStore() if store is None else _checked_store(store), parts
+        self._store, self._namespace = _checked(InMemoryStore() if store is None else store, namespace)
+        self.name = "" if store is None else "/".join(self._namespace)
         self._lock = threading.RLock()  # LangGraph's store in memory cannot be written while it is searched
         self._as_of = None if as_of is None else day_text(as_of, "as_of")
 
@@ -122,21 +106,9 @@ class EpisodicMemory:
     ) -> list[DecisionEpisode]:
         """Return the episodes that fit, newest first by simulated date.
 
-        Parameters
-        ----------
-        days
-            Calendar days back from ``as_of``, or without one from the newest episode; None: all.
-        tags
-            Any of these.
-        limit
-            Most episodes; None: all.
-
-        Raises
-        ------
-        BadOption
-            If ``days`` or ``limit`` is not a whole number >= 0.
-        BadFile
-            If an item of the store is not an episode.
+        ``days`` are calendar days back from ``as_of``, or without one from the newest episode; any of
+        ``tags`` fits; ``limit`` None returns all. A number that is not valid is a ``BadOption``, an item of
+        the store that is not an episode a ``BadFile``.
         """
         for parameter, value in (("days", days), ("limit", limit)):
             if value is not None and (not is_whole(value) or value < 0):
@@ -257,27 +229,20 @@ def _lines(newest_first: Sequence[DecisionEpisode], n: int) -> str:
     return "\n".join([*lines, *more])
 
 
-def _checked_namespace(namespace: Sequence[str]) -> tuple[str, ...]:
+def _checked(store: object, namespace: Sequence[str]) -> tuple[BaseStore, tuple[str, ...]]:
     parts = tuple(namespace)
     if isinstance(namespace, str) or not parts or not all(isinstance(each, str) and each for each in parts):
         raise BadOption(f"namespace={namespace!r:.80}; must be a tuple of texts", parameter="namespace")
-    return parts
-
-
-def _checked_store(store: object) -> BaseStore:
     if not isinstance(store, BaseStore):
-        raise BadOption(
-            f"store={store!r:.80}; must be a LangGraph BaseStore, such as SqliteStore", parameter="store"
-        )
-    return store
+        valid = "must be a LangGraph BaseStore, such as SqliteStore"
+        raise BadOption(f"store={store!r:.80}; {valid}", parameter="store")
+    return store, parts
 
 
 _SIDES = {"increase": "buy", "decrease": "sell", "close": "sell"}
 
 Floats = NDArray[np.float64]
 _ADJUSTED_BY = ("close", "adj_factor", "pre_close", "dividend", "split")
-_Outcome = Callable[[str, str, float], dict[str, Any]]
-"""Of a fill: by symbol, action and price."""
 
 
 @dataclass(kw_only=True)
@@ -312,25 +277,10 @@ def episodes_of(
     open after that, adjusted for dividends and splits; for a decrease or a close its sign is turned. It is
     known from the session of that open on.
 
-    Parameters
-    ----------
-    history
-        The earlier sessions of a run, see :attr:`.DecisionContext.history`.
-    view
-        The data as known at the moment.
-    name
-        The decider's name, the ``strategy`` of the episodes: sessions of other deciders are left out.
-    horizon
-        Sessions, at least 1.
-    run_id
-        The run, where episodes of several runs are kept together.
-    memo
-        Kept by the caller from session to session: only new sessions and open outcomes are worked on.
-
-    Raises
-    ------
-    BadOption
-        If ``horizon`` is not a whole number >= 1.
+    ``history`` are the earlier sessions of a run, ``name`` the decider's, the ``strategy`` of the episodes:
+    sessions of other deciders are left out. ``memo`` is kept by the caller from session to session: only new
+    sessions and open outcomes are worked on. A ``horizon`` that is not a whole number >= 1 is a
+    ``BadOption``.
     """
     check_whole("horizon", horizon, 1)
     prices = _Prices(view)
@@ -340,10 +290,8 @@ def episodes_of(
         before = kept[place] if place < len(kept) and kept[place].result is result else None
         if before is None or not before.is_settled:
             outcome = partial(prices.outcome, result.session, horizon)
-            if before is None:
-                found = _traded(result, name, run_id, outcome)
-            else:
-                found = [_with_outcome(each, outcome) for each in before.episodes]
+            found = _traded(result, name, run_id) if before is None else before.episodes
+            found = [each if each.actual_result is not None else outcome(each) for each in found]
             settled = all(each.actual_result is not None for each in found)
             before = _Session(result, found, is_settled=settled)
             kept[place : place + 1] = [before]
@@ -352,15 +300,8 @@ def episodes_of(
 
 
 def history_texts(episodes: Iterable[DecisionEpisode], symbols: Iterable[str], n: int = 5) -> dict[str, str]:
-    r"""Return the last ``n`` episodes of each symbol that has some, as text for a prompt, oldest first.
+    r"""Return the last ``n`` episodes of each symbol that has some, oldest first, as text for a prompt.
 
-    Parameters
-    ----------
-    episodes
-        Oldest first, as from :func:`episodes_of`.
-
-    Examples
-    --------
     >>> history_texts(
     ...     [DecisionEpisode(symbol="AAPL", action="close", confidence=0.8, date="2025-06-10")],
     ...     ["AAPL", "TSLA"],
@@ -371,7 +312,7 @@ def history_texts(episodes: Iterable[DecisionEpisode], symbols: Iterable[str], n
     return {symbol: f"{HISTORY_HEADING}\n{_lines(found, n)}" for symbol, found in of_symbol.items()}
 
 
-def _traded(result: SessionResult, name: str, run_id: str, outcome: _Outcome) -> list[DecisionEpisode]:
+def _traded(result: SessionResult, name: str, run_id: str) -> list[DecisionEpisode]:
     decisions = result.notes.get("decisions") if result.decider == name else None
     if not isinstance(decisions, Mapping):
         return []
@@ -383,7 +324,6 @@ def _traded(result: SessionResult, name: str, run_id: str, outcome: _Outcome) ->
         side = _SIDES.get(decision["action"])
         own = [fill for fill in fills.get(symbol, ()) if fill.side == side]
         if own:
-            values = _filled(own) | outcome(symbol, decision["action"], _price(own))
             reasons = decision.get("reasons", [])
             episodes.append(
                 DecisionEpisode(
@@ -397,33 +337,22 @@ def _traded(result: SessionResult, name: str, run_id: str, outcome: _Outcome) ->
                     reasons=reasons,
                     tags=decision.get("tags", []),
                     run_id=run_id,
-                    **values,
+                    **_filled(own),
                 )
             )
     return episodes
 
 
 def _filled(fills: Sequence[Fill]) -> dict[str, Any]:
-    """What was traded of a decision."""
-    traded = float(sum((fill.notional for fill in fills), Decimal()))
+    """What was traded of a decision; the price is the mean of a share."""
+    traded = sum((fill.notional for fill in fills), Decimal())
+    shares = sum((Decimal(fill.quantity) for fill in fills), Decimal())
+    paid = sum((fill.price * fill.quantity for fill in fills), Decimal())
     return {
-        "shares": float(sum(fill.quantity for fill in fills)),
-        "cash_change": traded if fills[0].side == "buy" else -traded,
-        "market_context": {"fill_price": _price(fills)},
+        "shares": float(shares),
+        "cash_change": float(traded if fills[0].side == "buy" else -traded),
+        "market_context": {"fill_price": float(paid / shares)},
     }
-
-
-def _price(fills: Sequence[Fill]) -> float:
-    """The mean price of a share."""
-    return float(sum(fill.price * fill.quantity for fill in fills) / sum(fill.quantity for fill in fills))
-
-
-def _with_outcome(episode: DecisionEpisode, outcome: _Outcome) -> DecisionEpisode:
-    """The episode with its outcome, if it is known by now."""
-    if episode.actual_result is not None:
-        return episode
-    found = outcome(episode.symbol, episode.action, episode.market_context["fill_price"])
-    return episode.with_outcome(**found) if found else episode
 
 
 class _Prices:
@@ -433,22 +362,18 @@ class _Prices:
         self._panel = view["ohlcv"]
         self._columns: dict[str, tuple[NDArray[np.datetime64], Floats, dict[str, int]]] = {}
 
-    def outcome(
-        self, session: pd.Timestamp, horizon: int, symbol: str, action: str, price: float
-    ) -> dict[str, Any]:
-        """The outcome of a fill, as fields of an episode; empty if it is not known yet."""
+    def outcome(self, session: pd.Timestamp, horizon: int, episode: DecisionEpisode) -> DecisionEpisode:
+        """The episode with its outcome, if that is known by now."""
+        symbol, price = episode.symbol, episode.market_context["fill_price"]
         sessions, opens = self._column("open", symbol)
         first = int(np.searchsorted(sessions, session.to_datetime64())) + horizon
         known = np.flatnonzero(np.isfinite(opens[first:]) & (opens[first:] > 0))
         if not known.size:
-            return {}
+            return episode
         place = first + int(known[0])
         grown = opens[place] * self._growth(symbol, session, sessions[place]) / price - 1
-        sign = 1 if action == "increase" else -1
-        return {
-            "actual_result": float(100 * sign * grown),
-            "outcome_known": f"{pd.Timestamp(sessions[place]):%Y-%m-%d}",
-        }
+        sign = 1 if episode.action == "increase" else -1
+        return episode.with_outcome(float(100 * sign * grown), f"{pd.Timestamp(sessions[place]):%Y-%m-%d}")
 
     def _growth(self, symbol: str, since: pd.Timestamp, day: np.datetime64) -> float:
         """What one share of ``since`` has become by ``day``, dividends put into the share."""
