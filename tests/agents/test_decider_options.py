@@ -148,7 +148,7 @@ def test_another_option_is_another_identity(decider):
             "`max_steps` ({max_steps}), `max_retries` ({max_retries}), `base_delay` ({base_delay})",
         ),
         ("execution-agent.md", ExecutionOptions, "`rounds`, {rounds} |"),
-        ("execution-agent.md", ExecutionOptions, "`time_limit`, {time_limit:g} |"),
+        ("execution-agent.md", ExecutionOptions, "`time_limit`, by default `rounds` times"),
         ("execution-agent.md", ExecutionOptions, "`{size}` (default)"),
     ],
 )

@@ -26,7 +26,7 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "ecb70fa43838c9473f6f2b68ba375f22",
+    "execution_en": "5f2dda1040a10b496406f8775f30d707",
     "execution_zh": "1fa09c30bd039c63d72d85aecccebc31",
     "action_json_en": "9d808d52003529f7045b3768bb9c9446",
     "action_json_zh": "8cfd525dd698c3a71f5b0a20629be5c3",

@@ -57,5 +57,5 @@ def test_the_options_are_part_of_the_run_and_fix_how_the_model_is_asked():
     assert trader.options["watched"] == ["AAPL"]
     assert trader.options["memory"] is True
     assert trader.options["news"] is False
-    assert trader.needs.records == ("name",)
+    assert trader.needs.records == ("name", "filing", "action")
     assert trader.model_settings == {"trader": {"max_attempts": 4, "retry_wait": 2.0}}

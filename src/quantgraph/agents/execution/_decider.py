@@ -14,10 +14,10 @@ from quantgraph.agents.execution._actions import Action, TradeDecision
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._orders import Orders
 from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState, is_error
-from quantgraph.agents.loop._facts import facts_at_open
-from quantgraph.agents.loop._model_decider import SESSIONS, log_step, plan_text
+from quantgraph.agents.loop._facts import NEEDS, facts_at_open
+from quantgraph.agents.loop._model_decider import log_step, plan_text
 from quantgraph.agents.loop._past import SHOWN_SESSIONS, outcome_text, price_since
-from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, Order, SessionResult
+from quantgraph.broker import Decision, DecisionContext, ModelDecider, Order, SessionResult
 from quantgraph.recording.scope import happened
 from quantgraph.settings import Role
 from quantgraph.tools import ToolContext
@@ -80,7 +80,7 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
         "执行智能体",
         "逐步执行",
     )
-    needs: Final[DataNeeds] = DataNeeds(sessions=SESSIONS, records=("news",))
+    needs: Final = NEEDS
     roles: Final[tuple[Role, ...]] = (_ROLE,)
     keyless: Final = KEYLESS
 

@@ -128,8 +128,9 @@ def _calculation(record: Mapping[str, Any], language: Language) -> _Parts:
 
 def _decision(record: Mapping[str, Any], language: Language) -> _Parts:
     confidence = say(language, zh="信心", en="confidence")
-    result = f"{confidence} {brief(record.get('confidence'), language)}"
-    return str(record.get("action", "")), str(record.get("reason", "")), result, "", False
+    told = brief(record.get("result"), language)  # what the market refused, or does not know yet
+    result = "; ".join(filter(None, (f"{confidence} {brief(record.get('confidence'), language)}", told)))
+    return str(record.get("action", "")), str(record.get("reason", "")), result, "", told.startswith("error=")
 
 
 def _model_reply(record: Mapping[str, Any], language: Language) -> _Parts:

@@ -463,10 +463,9 @@ def react_step(step_num: int, context: ReactContext) -> tuple[Action, Any]:
 
 
 def execute_action(action: Action, context: ReactContext) -> Any:
-    """Carry an action out and return its result; the execution's own state stays as it is.
+    """Carry an action out by hand and return its result; the execution stays where it is.
 
-    A tool answers, beside a calculation stand TA-Lib's values, and what is wrong with a call is its
-    ``error``; a decision sends no order.
+    What is wrong with a call is its ``error``; a decision sends no order.
     """
     return context.loop.act({**context.state, "action": action.model_dump()})["result"]
 

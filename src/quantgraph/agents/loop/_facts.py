@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -20,7 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from quantgraph.agents.dual_agent._fundamentals import fundamental_data
-from quantgraph.broker import DecisionContext, SessionResult
+from quantgraph.broker import DataNeeds, DecisionContext, SessionResult
 from quantgraph.broker.accounts import Quantity, mark, value_of
 from quantgraph.errors import UnknownSymbol
 from quantgraph.llm.messages import escape_markup
@@ -31,6 +31,9 @@ from quantgraph.tools.trading import SymbolBars, known_bars
 
 DayContext = DecisionContext | ToolContext
 """What facts are read from, at a session's open: its view, account and rulebook; of a run its history."""
+
+NEEDS: Final = DataNeeds(sessions=260, indicators=("pe_ttm",), records=("name", "news", "filing", "action"))
+"""A year of bars, in which the slowest usual indicators become stable, and what else the facts read."""
 
 HORIZONS: Final = (1, 5, 20, 60)
 """Sessions of the past returns."""
@@ -238,33 +241,20 @@ def _account_facts(context: DayContext, tools: ToolContext, total: Decimal) -> A
 
 
 def _worth_at_start(first: SessionResult, view: View) -> Decimal:
-    """What the account was worth at the open of a run's first session, before its orders."""
-    cash, shares = first.account.cash, {name: each.quantity for name, each in first.account.positions.items()}
+    """What the account was worth at the open of a run's first session, before its orders.
+
+    What had no open there counts with what it cost.
+    """
+    cash, held = first.account.cash, {name: each.quantity for name, each in first.account.positions.items()}
     for fill in first.fills:
         cash -= fill.cash_change
-        traded = fill.quantity if fill.side == "buy" else -fill.quantity
-        shares[fill.order.symbol] = shares.get(fill.order.symbol, 0) - traded
-    held = {name: count for name, count in shares.items() if count}
-    prices = _prices_then(view, first.session, held)
-    worths = (market_value(to_decimal(price), held[name]) for name, price in prices.items())
+        bought = fill.quantity if fill.side == "buy" else -fill.quantity
+        held[fill.order.symbol] = held.get(fill.order.symbol, 0) - bought
+    costs = {name: float(each.average_cost) for name, each in first.account.positions.items()}
+    opens = view.numbers("ohlcv", "open", first.session)
+    prices = {name: opens[name] if opens[name] > 0 else costs.get(name, 0.0) for name in held}
+    worths = (market_value(to_decimal(prices[name]), count) for name, count in held.items() if count)
     return cash + first.account.owed + sum(worths, Decimal())
-
-
-def _prices_then(view: View, session: pd.Timestamp, symbols: Collection[str]) -> dict[str, float]:
-    """Opens of an earlier session as they were traded; without one the last close before."""
-    found = dict[str, float]()
-    for field in ("close", "open"):
-        frame = view["ohlcv"].frozen(field)
-        row = int(
-            np.searchsorted(frame.sessions, session.to_datetime64(), "left" if field == "close" else "right")
-        )
-        for symbol in symbols:
-            column = frame.values[:row, frame.symbols.index(symbol)]
-            known = column[-1:] if field == "open" else column
-            known = known[np.isfinite(known)]
-            if len(known):
-                found[symbol] = float(known[-1])
-    return found
 
 
 def _price_now(tools: ToolContext, symbol: str) -> float:
@@ -279,22 +269,34 @@ def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tu
     which are surely published: those of the session's own day only if it was asked for them.
     """
     since = (view.moment.session - timedelta(days=days)).to_pydatetime()
-    items: dict[str, _Item] = {}
+    items: defaultdict[str, list[tuple[datetime, str, str, str]]] = defaultdict(list)
     for symbol in symbols:
         for record in reversed(view.records("news", symbol)):
             if record.instant is None or record.instant < since:
                 break
-            _add(items, symbol, record, record.instant)
-    order = sorted(items, key=lambda key: (-items[key].instant.timestamp(), key))
-    names, shown, wanted = view.names(), set[str](), dict[str, re.Pattern[str]]()
+            title, text = _words_of(record)
+            items[title.casefold()].append((record.instant, text, title, symbol))
+    items.pop("", None)
+    newest = {key: max(each) for key, each in items.items()}
+    order = sorted(items, key=lambda key: (-newest[key][0].timestamp(), key))
+    words = {key: f"{title} {text}" for key, (_, text, title, _) in newest.items()}
+    names, shown, found = view.names(), set[str](), dict[str, re.Pattern[str]]()
     for symbol in symbols:
-        own = [key for key in order if symbol in items[key].symbols]
+        own = [key for key in order if symbol in {each[3] for each in items[key]}]
         code = re.escape(symbol.partition(".")[0])
-        name = names.get(symbol) or _name_in([items[key].words for key in own], code)
-        wanted[symbol] = re.compile(f"{_AS_WORD[len(code) > 1].format(code)}{name and f'|{re.escape(name)}'}")
-        own.sort(key=lambda key: not wanted[symbol].search(items[key].words))
+        name = names.get(symbol) or _name_in([words[key] for key in own], code)
+        found[symbol] = re.compile(f"{_AS_WORD[len(code) > 1].format(code)}{name and f'|{re.escape(name)}'}")
+        own.sort(key=lambda key: not found[symbol].search(words[key]))
         shown.update(own[:most])
-    return tuple(items[key].headline(wanted) for key in order if key in shown)
+    told = []
+    for key in filter(shown.__contains__, order):
+        of, (instant, text, title, _) = {each[3] for each in items[key]}, newest[key]
+        own_symbols = tuple(symbol for symbol in symbols if symbol in of)
+        named = tuple(symbol for symbol in own_symbols if found[symbol].search(words[key]))
+        told.append(
+            Headline(day=f"{instant:%Y-%m-%d}", title=title, text=text, symbols=own_symbols, named=named)
+        )
+    return tuple(told)
 
 
 _AS_WORD = ("[(:$] ?{0}(?![A-Za-z0-9])", "(?<![A-Za-z0-9]){0}(?![A-Za-z0-9])")
@@ -310,39 +312,11 @@ def _name_in(texts: Sequence[str], code: str) -> str:
     return max(counts, key=lambda word: (counts[word], word), default="")
 
 
-_TEXTS = ("title", "description")
-
-
-@dataclass(kw_only=True)
-class _Item:
-    """A news item that is read; ``instant`` is when it was last known to be published."""
-
-    instant: datetime
-    title: str
-    text: str
-    symbols: set[str]
-
-    @property
-    def words(self) -> str:
-        return f"{self.title} {self.text}"
-
-    def headline(self, wanted: Mapping[str, re.Pattern[str]]) -> Headline:
-        own = tuple(symbol for symbol in wanted if symbol in self.symbols)
-        named = tuple(symbol for symbol in own if wanted[symbol].search(self.words))
-        day = f"{self.instant:%Y-%m-%d}"
-        return Headline(day=day, title=self.title, text=self.text, symbols=own, named=named)
-
-
-def _add(items: dict[str, _Item], symbol: str, record: Record, instant: datetime) -> None:
-    """Add an item, or its symbol to the one that has its title; the newest one's text stands."""
+def _words_of(record: Record) -> tuple[str, str]:
+    """A news item's title and its description, "" where that says no more."""
     body = record.body if isinstance(record.body, Mapping) else {"title": str(record.body or "")}
-    said = [escape_markup(value) for name in _TEXTS if isinstance(value := body.get(name), str)]
-    title, *more = list(dict.fromkeys(filter(None, said))) or [""]
-    if not title:
-        return
-    key, text = title.casefold(), "".join(more)
-    before = items.get(key)
-    if before is None or (instant, text) > (before.instant, before.text):
-        symbols = before.symbols if before else set[str]()
-        items[key] = _Item(instant=instant, title=title, text=text, symbols=symbols)
-    items[key].symbols.add(symbol)
+    parts = (body.get(name) for name in ("title", "description"))
+    title, *more = dict.fromkeys(
+        line for part in parts if isinstance(part, str) and (line := escape_markup(part))
+    ) or [""]
+    return title, "".join(more)

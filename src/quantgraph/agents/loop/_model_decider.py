@@ -43,9 +43,6 @@ from quantgraph.runtime import OpenResources, compile_graph
 from quantgraph.state import GrowingViewId, View
 from quantgraph.tools import ToolContext
 
-SESSIONS = 260
-"""Sessions that a model may look back: a year, and what the slowest usual indicators need to be stable."""
-
 T = TypeVar("T")
 S = TypeVar("S", bound=Mapping[str, Any])
 Ask = Callable[[Sequence[AnyMessage]], AIMessage]

@@ -6,6 +6,7 @@ import inspect
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal
 
@@ -13,8 +14,8 @@ from langchain_core.tools import BaseTool
 
 from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
-from quantgraph.agents.loop._facts import facts_at_open
-from quantgraph.agents.loop._model_decider import SESSIONS, log_step, plan_text
+from quantgraph.agents.loop._facts import NEEDS, facts_at_open
+from quantgraph.agents.loop._model_decider import log_step, plan_text
 from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
 from quantgraph.agents.trader._day_text import earlier_sessions, prompt_texts
 from quantgraph.agents.trader._keyless import KEYLESS
@@ -145,8 +146,9 @@ class TraderAgent(TraderOptions, ModelDecider):
 
     @property
     def needs(self) -> DataNeeds:
-        """A year of bars, names, and the news unless they are switched off."""
-        return DataNeeds(sessions=SESSIONS, records=("name", "news") if self.news else ("name",))
+        """What the facts read, without the news where they are switched off."""
+        kinds = tuple(kind for kind in NEEDS.records if self.news or kind != "news")
+        return replace(NEEDS, records=kinds)
 
     @property
     def options(self) -> Mapping[str, Any]:

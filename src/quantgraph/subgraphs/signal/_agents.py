@@ -41,7 +41,7 @@ PromptName = Literal[
     "reflection", "signal_generate", "conditions", "validation", "second", "language", "idioms"
 ]
 _VERSIONS: Mapping[PromptName, int] = {
-    "reflection": 2,
+    "reflection": 3,
     "signal_generate": 1,
     "conditions": 1,
     "validation": 1,

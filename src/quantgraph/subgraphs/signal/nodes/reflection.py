@@ -368,8 +368,8 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
     source, resources = reading.source, reading.resources
     executes = _executes(reading) if resources.makes_signal else PLAN_KEYS
     sessions, listed = source.sessions(), source.symbols()
-    aliases = () if resources.makes_signal else ModelDecider.of(current_decider(resources)).aliases
-    named = [name for name in aliases if name.casefold() in text.casefold()]
+    decider = current_decider(resources)
+    named = [name for name in ModelDecider.of(decider).aliases if name.casefold() in text.casefold()]
     # An index has the name of this table: a vendor's own text is not shown to a model.
     others = (code for code in source.names() if code not in listed and is_code(code))
     indices = [INDEX_NAMES.get(code, (code,))[0] for code in others]
@@ -381,7 +381,7 @@ def _facts(reading: Reading, text: str) -> dict[str, Any]:
         "names": names_of(text, source),
         **({"fields": known_indicators(source)} if speaks_of_fields(text) else {}),
         "examples": [*filter(is_code, listed[:2]), *indices[:1]],
-        **({"decider": named} if named else {}),
+        **({} if resources.makes_signal else {"decider": named or [decider.name]}),
         **({"asks": False} if resources.on_clarify in {"default", "fail"} else {}),
         **({} if executes >= PLAN_KEYS else {"executes": sorted(executes & PLAN_KEYS)}),
     }
