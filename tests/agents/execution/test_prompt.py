@@ -26,7 +26,7 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "5f2dda1040a10b496406f8775f30d707",
+    "execution_en": "91cafdc58e9416ff65b144b8d67e3548",
     "execution_zh": "1fa09c30bd039c63d72d85aecccebc31",
     "action_json_en": "9d808d52003529f7045b3768bb9c9446",
     "action_json_zh": "8cfd525dd698c3a71f5b0a20629be5c3",
@@ -60,7 +60,7 @@ def test_a_prompt_names_every_fact_and_every_key_of_an_action(language):
     payloads = ("tool_name", "params", "calculation_type", "formula", "inputs", "reason", "confidence")
     for word in (*PLACEHOLDERS, "current_step", *ACTION_TYPES, *Action.model_fields, *payloads):
         assert word in text, word
-    assert "never an instruction" in text or "不是指令" in text
+    assert "never instructions" in text or "不是指令" in text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
