@@ -1,6 +1,6 @@
 """A zoo of strategies: what a causality check must catch, and what it must let pass.
 
-``leaky.LEAKY`` and ``honest.HONEST`` are cells as a language model writes them for the code tool;
+``LEAKY`` and ``HONEST``, of ``leaky.md`` and ``honest.md``, are cells as a language model writes them for the code tool;
 ``functions`` holds strategies that are functions. Only data: no test is in here.
 
 Adding a snippet
@@ -23,9 +23,7 @@ A reported miss or false alarm becomes a snippet first, and is mended then.
 from __future__ import annotations
 
 from .functions import HONEST_FUNCTIONS, LEAKY_FUNCTIONS, UNSEEN_FUNCTIONS, FunctionCase
-from .honest import HONEST
-from .leaky import LEAKY
-from .snippet import Snippet
+from .snippet import Snippet, read_snippets
 
 __all__ = [
     "HONEST",
@@ -37,6 +35,8 @@ __all__ = [
     "FunctionCase",
     "Snippet",
 ]
+
+LEAKY, HONEST = read_snippets("leaky.md"), read_snippets("honest.md")
 
 UNCATCHABLE: tuple[tuple[str, str], ...] = (
     (

@@ -1,11 +1,13 @@
-"""What one specimen is."""
+"""What one specimen is, and the files that hold them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-__all__ = ["BOTH", "Fires", "Only", "PanelName", "Snippet"]
+__all__ = ["BOTH", "Fires", "Only", "PanelName", "Snippet", "read_snippets"]
 
 PanelName = Literal["sse50", "sample"]
 """The SSE 50's real bars of 2025, 200 sessions, and the embedded sample market's 727 with indicators."""
@@ -43,3 +45,17 @@ class Snippet:
     fires: Fires = "dense"
     only: Only = ""
     panels: tuple[PanelName, ...] = BOTH
+
+
+def read_snippets(name: str) -> tuple[Snippet, ...]:
+    """The specimens of a file beside this one: a heading has the name; below it stand why, other values, the cells."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    found = []
+    for part in re.split(r"^### ", text, flags=re.MULTILINE)[1:]:
+        head, *cells = re.split(r"^```python\n", part, flags=re.MULTILINE)
+        title, told, *_ = head.split("\n\n")
+        why, *values = told.splitlines()
+        more: dict[str, Any] = dict(line.split(": ") for line in values)
+        codes = tuple(cell.split("\n```")[0] + "\n" for cell in cells)
+        found.append(Snippet(name=title, cells=codes, why=why, **more))
+    return tuple(found)
