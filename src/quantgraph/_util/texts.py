@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Literal
 
 Language = Literal["zh", "en"]
@@ -33,6 +35,12 @@ def language_of(text: str) -> Language:
 def say(language: str, *, zh: str, en: str) -> str:
     """The text in the user's language."""
     return zh if language == "zh" else en
+
+
+def table_beside(module: str, name: str) -> list[list[str]]:
+    """The rows of a CSV file beside a module, which is named by its ``__file__``."""
+    with Path(module).with_name(name).open(encoding="utf-8", newline="") as lines:
+        return list(csv.reader(lines))
 
 
 @dataclass(frozen=True, kw_only=True)

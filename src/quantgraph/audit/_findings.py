@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from quantgraph._util.texts import Note, html_lines, html_table, short_line
+from quantgraph._util.texts import Note, html_lines, html_table, short_line, table_beside
 
 _SHOWN = 20
 """Findings in a representation."""
@@ -151,58 +151,6 @@ def first_lines(report: Mapping[str, Any], language: str) -> tuple[str, list[str
     return title.text(language), [issue_text(issue, language) for issue in (*own, *open_issues)]
 
 
-_ADVICE = {
-    "bad_price": "fetch the bar again, or leave the symbol out: a price is above zero",
-    "bad_bar": "fetch the bar again, or leave the symbol out: no price is outside of low and high",
-    "missing_field": "fetch the missing field, or write the strategy without it",
-    "missing_symbol": "check the code and the window, or leave the symbol out",
-    "calendar_gap": "fetch the lacking sessions: indicators count rows, and a row is not a day there",
-    "no_session": "look for dates in another time zone or of another exchange",
-    "thin_session": "fetch the session again: so many symbols are rarely suspended together",
-    "symbol_gap": "fetch the lacking bars, or make sure that the symbol was suspended",
-    "many_gaps": "results of symbols with few bars rest on few trades",
-    "extreme_return": "look for an ex-rights day or a wrong price before trusting the result",
-    "misaligned": "build the signal from the index and the columns of the close frame",
-    "duplicate_session": "fetch the session again: its bars are those of another one",
-    "price_unit": "give prices in CNY per share",
-    "no_actions": "add the dividends and splits: without them accounts are paid none",
-    "pre_close_break": "look for a wrong close, a lacking session, or an action that the data does not have",
-    "bad_factor": "fetch adj_factor again: adjusted prices jump where it does",
-    "bad_limit": "fetch up_limit and down_limit again",
-    "outside_limits": "look for a wrong price, or limits of another session",
-    "stale_price": "leave the symbol out if its price was not made by trading",
-    "repeated_bar": "fetch the bar again: it is the one before",
-    "no_opinion": "take a longer window, or shorter averages",
-    "no_trades": "the strategy never buys in this window: loosen the condition or widen the window",
-    "meaning_differs": "hold the code against the sentence at the cell that is named, or say the rule anew",
-    "meaning_on_schedule": "leave the schedule to the trade plan, which has it already",
-    "meaning_lost_number": "write the number into the code as it was said, or into the trade plan",
-    "meaning_review": "hold the code against the sentence at the cell that is named",
-    "meaning_overlap": "say levels that do not overlap: where both hold, selling wins",
-    "short_warm_up": "run the code again: its next attempt has as many sessions as it needs on these rows",
-    "not_reproducible": "seed every random generator and use nothing that differs between processes",
-}
-
-_TITLES = {
-    "missing_field": "缺少字段",
-    "missing_symbol": "区间内没有行情",
-    "calendar_gap": "缺少交易日",
-    "no_session": "有休市日的行情",
-    "thin_session": "多数股票没有行情的交易日",
-    "symbol_gap": "行情中断",
-    "many_gaps": "一半以上没有行情或观点",
-    "extreme_return": "涨跌幅异常",
-    "misaligned": "行列与收盘价不一致",
-    "duplicate_session": "与另一交易日的行情相同",
-    "price_unit": "价格单位有误",
-    "bad_price": "价格不大于零",
-    "bad_bar": "开高低收不一致",
-    "no_actions": "缺少分红送转",
-    "pre_close_break": "昨收与前收不衔接",
-    "bad_factor": "复权因子有误",
-    "bad_limit": "涨跌停价有误",
-    "outside_limits": "价格超出涨跌停",
-    "stale_price": "价格长期不变",
-    "repeated_bar": "与前一根行情相同",
-    "no_trades": "区间内没有买入信号",
-}
+_ROWS = table_beside(__file__, "findings.csv")
+_TITLES = {code: title for code, title, _ in _ROWS if title}
+_ADVICE = {code: advice for code, _, advice in _ROWS if advice}

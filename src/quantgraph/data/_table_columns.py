@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
+from quantgraph._util.texts import table_beside
 from quantgraph.data._source import BAR_FIELDS, INDICATOR_FIELDS
 from quantgraph.errors import BadFile
 
@@ -49,61 +50,7 @@ TEXT_FIELDS = frozenset(
 """Fields that are read as text: ``000001`` keeps its zeros, and ``NA`` is a symbol."""
 
 _SPELLINGS: dict[str, tuple[str, ...]] = {
-    "ts_code": (
-        *(
-            "ts_code",
-            "symbol",
-            "ticker",
-            "code",
-            "instrument",
-            "thscode",
-            "windcode",
-            "order_book_id",
-            "secid",
-        ),
-        *("股票代码", "证券代码", "代码"),
-    ),
-    "trade_date": (
-        *("trade_date", "date", "datetime", "timestamp", "time", "day", "trade_time", "window_start"),
-        *("日期", "交易日期", "交易时间", "时间"),
-    ),
-    "open": ("open", "open_price", "price_open", "px_open", "开盘", "开盘价", "今开"),
-    "high": ("high", "high_price", "price_high", "px_high", "最高", "最高价"),
-    "low": ("low", "low_price", "price_low", "px_low", "最低", "最低价"),
-    "close": (
-        "close",
-        *("close_price", "price_close"),
-        "收盘",
-        "收盘价",
-        "close/last",
-        "price",
-        "px_last",
-        "last_price",
-        "last",
-    ),
-    "pre_close": (
-        "pre_close",
-        "preclose",
-        "prev_close",
-        "previous_close",
-        "last_close",
-        "昨收",
-        "昨收价",
-        "前收盘",
-        "前收盘价",
-    ),
-    "vol": ("vol", "volume", "成交量", "vol.", "<vol>", "总手", "px_volume"),
-    "amount": ("amount", "money", "total_turnover", "成交额", "成交金额", "金额", "总金额"),
-    "turnover_rate": ("turnover_rate", "换手率", "换手%", "换手率%"),
-    "name": ("name", "名称", "股票名称", "证券名称"),
-    "up_limit": ("up_limit", "limit_up", "涨停价"),
-    "down_limit": ("down_limit", "limit_down", "跌停价"),
-    "exchange": ("exchange",),
-    "dividend": ("dividend", "dividends", "dividend_amount", "div_cash", "cash_dividend", "每股分红"),
-    "split": ("split", "stock_splits", "split_coefficient", "split_factor", "split_ratio"),
-    "twin": ("adj_close", "adjusted_close", "adj_close_price", "close_adj", "复权收盘价"),
-    "change": ("change", "price_change", "涨跌额", "涨跌"),
-    "pct_chg": ("pct_chg", "pct_change", "change_percent", "change_%", "涨跌幅", "涨幅", "涨幅%", "涨跌幅%"),
+    field: tuple(names) for field, *names in table_beside(__file__, "spellings.csv")
 }
 """Names of each field, as they are folded; of several in a table the first counts.
 

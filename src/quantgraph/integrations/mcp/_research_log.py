@@ -123,54 +123,7 @@ def begins_run(call: Mapping[str, Any]) -> bool:
     return call["tool"] in BEGINS and not call["args"].get("run")
 
 
-_HEAD = '''\
-"""What was done over MCP, as a script: python research.py [SOURCE] [FOLDER]
-
-Each run is made again, with its answers, and its ledger is compared line by line, by their chain of hashes,
-with the one it had.
-"""
-
-import sys
-import tempfile
-from pathlib import Path
-
-from quantgraph.broker import TradePlan
-from quantgraph.broker.ledger import Ledger
-from quantgraph.errors import QuantGraphError
-from quantgraph.runs import RunSpec, compare, open_run, prepare_run, start_run
-from quantgraph.runtime import Resources
-
-SOURCE = sys.argv[1] if len(sys.argv) > 1 else {source!r}
-FOLDER = Path(sys.argv[2] if len(sys.argv) > 2 else tempfile.mkdtemp(prefix="research-"))
-SAME = []
-
-
-def run(name, lines, ledger, *, answers, code="", source=None, stopped=False, **request):
-    """Make a run again, and compare its ledger: the number of lines and the last hash of their chain."""
-    path = FOLDER / {code_file!r}
-    path.write_text(code, encoding="utf-8")
-
-    def answer(question):
-        return answers.get(question["id"])
-
-    live = Resources(source=source or SOURCE, model="keyless", answer=answer)
-    spec = RunSpec(on_clarify="ask", **request)
-    try:
-        spec, _, live = prepare_run(spec, live, strategy=path if code else None)
-        ended = start_run(spec, FOLDER / name, live)["ended_because"]
-    except QuantGraphError as error:  # as it did then
-        ended = error.line
-    with Ledger(FOLDER / name / "ledger.sqlite") as book:
-        hashes = [line["hash"] for line in book.journal(name)] if book.has_run(name) else []
-    SAME.append(hashes[lines - 1 : lines] == [ledger] * bool(lines) and (stopped or len(hashes) == lines))
-    outcome = "the same ledger" if SAME[-1] else f"another ledger: {{len(hashes)}} lines, not {{lines}}"
-    outcome += f" as far as it went, {{lines}} lines" * stopped
-    print(name, ended, outcome)
-
-
-FOLDER.mkdir(parents=True, exist_ok=True)
-print("folder:", FOLDER)
-'''
+_HEAD = Path(__file__).with_name("research_head.txt").read_text(encoding="utf-8")
 _END = """
 sys.exit(0 if all(SAME) else 1)
 """

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
-from quantgraph._util.texts import Language, Note, language_of, say
+from quantgraph._util.texts import Language, Note, language_of, say, table_beside
 from quantgraph.errors import (
     BadFile,
     BudgetExceeded,
@@ -81,90 +81,9 @@ _ERROR_REASONS: dict[type[QuantGraphError], EndedBecause] = {
     NoProgress: "no_progress",
 }
 
-_REWORD = Note(
-    zh="请换一种说法、换代码或时间范围，或换一个模型，重新开始。",
-    en="Start again with other words, symbols or dates, or with another model.",
-)
-_BUDGETS = {
-    "budget_calls": Note(zh="模型调用次数已到上限", en="the limit on model calls is reached"),
-    "budget_tokens": Note(zh="token 用量已到上限", en="the limit on tokens is reached"),
-    "budget_money": Note(zh="费用已到上限", en="the limit on money is reached"),
-    "timeout": Note(zh="时间已到上限", en="the limit on time is reached"),
-}
-_RAISE = Note(
-    zh="提高上限后可以继续，已付费的调用不会重做。", en="Raise it and resume: no paid call is repeated."
-)
 _ENDINGS: dict[str, tuple[Note, Note]] = {
-    "needs_answer": (
-        Note(zh="有一个问题没有得到回答", en="a question was not answered"),
-        Note(
-            zh="请回答这个问题；提问次数用完时，请用一句完整的话重新开始。",
-            en="Answer it; if no question is left, start again with the whole sentence.",
-        ),
-    ),
-    "declined": (
-        Note(zh="模型认为这个策略无法实现", en="the model declined to code the strategy"),
-        Note(zh="请换一种说法或换一个规则，重新开始。", en="Start again with other words or another rule."),
-    ),
-    "max_retries": (Note(zh="多次尝试都失败了", en="every attempt failed"), _REWORD),
-    "repeated_error": (Note(zh="同一个错误反复出现", en="the same error occurred repeatedly"), _REWORD),
-    "no_progress": (Note(zh="执行在原地打转", en="the run made no progress"), _REWORD),
-    **{because: (what, _RAISE) for because, what in _BUDGETS.items()},
-    "causality_failed": (
-        Note(
-            zh="策略用到了未来数据，或无法证明没有用到",
-            en="the strategy uses the future, or its causality could not be proved",
-        ),
-        Note(
-            zh="请改写规则，只用当时已知的数据，重新开始。",
-            en="Start again with a rule that uses only what was known at the time.",
-        ),
-    ),
-    "meaning_failed": (
-        Note(
-            zh="代码与所说的不一致，没有交易", en="the code departs from the sentence, and nothing was traded"
-        ),
-        Note(
-            zh="请换一种说法，或换一个模型，重新开始。",
-            en="Start again with other words, or with another model.",
-        ),
-    ),
-    "data_unavailable": (
-        Note(zh="取不到数据", en="the data are not available"),
-        Note(
-            zh="请检查代码和时间范围，数据来自服务商时还有令牌和网络；数据就绪后可以继续。",
-            en="Check symbols and dates, and of a vendor token and network; resume once they are there.",
-        ),
-    ),
-    "no_open_prices": (
-        Note(
-            zh="数据没有开盘价，而订单以开盘价成交",
-            en="the data have no open prices, and orders fill at the open",
-        ),
-        Note(
-            zh="信号和检查已经完成。请给出有开盘价的数据，或用 --signal-only 停在信号。",
-            en="The signal and its proof are there. Give data with open prices, or stop at the signal with "
-            "--signal-only.",
-        ),
-    ),
-    "cancelled": (
-        Note(zh="运行被停止", en="the run was stopped"),
-        Note(zh="可以随时继续。", en="It can be resumed."),
-    ),
-    "model_unavailable": (
-        Note(zh="模型不可用", en="the model is not available"),
-        Note(
-            zh="请检查模型名、密钥和服务；恢复后可以继续。",
-            en="Check its name, key and server; resume once it answers.",
-        ),
-    ),
-    "code_unavailable": (
-        Note(zh="机器没有可用的进程来运行策略代码", en="the machine has no process for the strategy's code"),
-        Note(
-            zh="代码没有问题；请释放内存或等机器空闲，然后可以继续。",
-            en="The code is not at fault; free memory or wait for a less busy machine, then resume.",
-        ),
-    ),
+    reason: (Note(zh=zh, en=en), Note(zh=then_zh, en=then_en))
+    for reason, zh, en, then_zh, then_en in table_beside(__file__, "endings.csv")
 }
 """By reason, except ``done``: what happened, and what to do next."""
 
