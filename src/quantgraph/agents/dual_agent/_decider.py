@@ -18,7 +18,6 @@ from quantgraph.agents.dual_agent._loop import (
     decide_all,
     portfolio_of,
     prompts_of,
-    returns_of,
 )
 from quantgraph.agents.dual_agent._prompts import retry_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
@@ -103,9 +102,7 @@ class DualAgent(ModelDecider):
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the models did not choose, and how many replies were at fault."""
         reasons = [
-            [each.get("hold_reason") for each in session["decisions"].values()]
-            for session in notes
-            if "decisions" in session
+            [each.get("hold_reason") for each in session.get("decisions", {}).values()] for session in notes
         ]
         fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
         sessions = sum("fallback" in each for each in reasons)
@@ -149,9 +146,14 @@ class DualAgent(ModelDecider):
         shown = config.features
         facts = facts_at_open(context, news=shown.most_news, news_days=shown.news_days)
         features = build_features(context, facts, shown)
+        portfolio, account = portfolio_of(features, float(context.account.cash)), facts.account
+        if account.own_return is not None:
+            portfolio["own_return"] = account.own_return
+        if account.equal_parts is not None:
+            portfolio["equal_parts_return"] = account.equal_parts
         batch = Batch(
             features=features,
-            portfolio=portfolio_of(features, float(context.account.cash)) | returns_of(facts),
+            portfolio=portfolio,
             history=self._recalled(context, list(facts.symbols)),
             rule=context.rule,
             plan=plan_text(context, self.executes),

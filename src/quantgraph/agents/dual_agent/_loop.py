@@ -41,7 +41,6 @@ from quantgraph.agents.dual_agent._validation import (
     read_decisions,
 )
 from quantgraph.agents.loop import ModelLoop
-from quantgraph.agents.loop._facts import OpenFacts
 from quantgraph.broker import Order, Rejection, Session
 from quantgraph.errors import BadOption, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm import cached_attempt, drop_replies
@@ -218,7 +217,12 @@ class DualLoop(ModelLoop[DualAgentState]):
                 reply: dict[str, Any] = {"said": said, "fault": error.message}
             except QuantGraphError as error:
                 agents.give_up(error)
-                return self._settled({**draft, "faults": _with_fault(draft, error.line)})
+                told = draft["faults"]
+                more = {
+                    name: f"{told[name]}; {error.line}" if name in told else error.line
+                    for name in draft["open"]
+                }
+                return self._settled({**draft, "faults": told | more})
             else:
                 more = vendor_fields(answer)
                 said = ["ai", str(answer.text), *([more] if more else [])]
@@ -405,24 +409,9 @@ def fallback_hold(value: float, reason: str, timestamp: str, *, why: str = "fall
 
 
 def _result(decision: CheckedDecision, value: float, timestamp: str) -> dict[str, Any]:
-    target = decision["target_cash_amount"]
-    return {
-        "action": decision["action"],
-        "target_cash_amount": target,
-        "cash_change": target - value,
-        "reasons": decision["reasons"],
-        "confidence": decision["confidence"],
-        "timestamp": timestamp,
-        **({"hold_reason": decision.get("hold_reason", "model")} if decision["action"] == "hold" else {}),
-        **({"note": decision["note"]} if "note" in decision else {}),
-    }
-
-
-def _with_fault(draft: Draft, line: str) -> dict[str, str]:
-    """Return the faults, with a line more for each open symbol."""
-    faults = draft["faults"]
-    more = {name: f"{faults[name]}; {line}" if name in faults else line for name in draft["open"]}
-    return faults | more
+    chosen = {"hold_reason": "model"} if decision["action"] == "hold" else {}
+    change = decision["target_cash_amount"] - value
+    return {**chosen, **decision, "cash_change": change, "timestamp": timestamp}
 
 
 def _first_messages(batch: Batch) -> list[list[Any]]:
@@ -501,13 +490,6 @@ def portfolio_of(
     return {"total_assets": cash + held, "available_cash": cash, "position_value": held}
 
 
-def returns_of(facts: OpenFacts) -> dict[str, float]:
-    """What the account and equal parts of all symbols have gained since the run began, in percent."""
-    account = facts.account
-    gained = {"own_return": account.own_return, "equal_parts_return": account.equal_parts}
-    return {name: each for name, each in gained.items() if each is not None}
-
-
 def portfolio_after(
     portfolio: Mapping[str, float], positions: Mapping[str, float], decisions: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, float]:
@@ -536,7 +518,11 @@ def renewed_part(batch: Batch, earlier: Mapping[str, Mapping[str, Any]]) -> tupl
                 f"{', '.join(list(positions)[:10])}",
                 parameter="rejected_orders",
             )
-    known = {name: dict(each) for name, each in earlier.items() if _has_target(each)}
+    known = {
+        name: dict(each)
+        for name, each in earlier.items()
+        if isinstance(each, Mapping) and isinstance(each.get("target_cash_amount"), int | float)
+    }
     standing = {
         name: known.get(name) or fallback_hold(value, _NOT_REJECTED, batch.timestamp, why="stands")
         for name, value in positions.items()
@@ -550,10 +536,6 @@ def renewed_part(batch: Batch, earlier: Mapping[str, Mapping[str, Any]]) -> tupl
 def attempts_left(most: int, rejected: Sequence[Mapping[str, Any]]) -> int:
     """Return the replies that are left after what the market has refused already."""
     return max(0, most - max((int(order.get("retry_count") or 0) for order in rejected), default=0))
-
-
-def _has_target(decision: object) -> bool:
-    return isinstance(decision, Mapping) and isinstance(decision.get("target_cash_amount"), int | float)
 
 
 def day_of(features: Sequence[Mapping[str, Any]]) -> str:

@@ -66,8 +66,10 @@ class SymbolFacts:
         Volume of the last session over the mean of the last 20, that one among them.
     least_shares, least_buy
         The smallest buy, and what it costs at the open, without fees.
+    fundamentals
+        See :func:`.fundamental_data`.
     price_earnings, dividend_yield
-        Where the data have filings and dividends, or daily indicators; the yield in percent.
+        Of them: where the data have filings and dividends, or daily indicators; the yield in percent.
     range_place
         Where the last close lies between the low (0) and the high (100) of the last 252 sessions.
     """
@@ -87,9 +89,16 @@ class SymbolFacts:
     volume_ratio: float | None
     least_shares: Quantity | None
     least_buy: float | None
-    price_earnings: float | None
-    dividend_yield: float | None
+    fundamentals: Mapping[str, float | None]
     range_place: float | None
+
+    @property
+    def price_earnings(self) -> float | None:
+        return self.fundamentals["pe_ratio"]
+
+    @property
+    def dividend_yield(self) -> float | None:
+        return self.fundamentals["dividend_yield"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +167,7 @@ def facts_at_open(
     view, account = context.view, context.account
     listed = tuple(tools.symbols if symbols is None else symbols)
     marks, names = mark(account, view, at="open"), view.names()
-    total, valuation = value_of(account, marks), fundamental_data(view, listed)
+    total, fundamentals = value_of(account, marks), fundamental_data(view, listed)
     found = {}
     for symbol in listed:
         position, bars = account.positions.get(symbol), known_bars(tools, symbol)
@@ -177,8 +186,7 @@ def facts_at_open(
             open=price,
             least_shares=least,
             least_buy=None if least is None or price is None else float(least) * price,
-            price_earnings=valuation[symbol]["pe_ratio"],
-            dividend_yield=valuation[symbol]["dividend_yield"],
+            fundamentals=fundamentals[symbol],
             **_of_bars(bars),
         )
     told = _account_facts(context, tools, total)
