@@ -304,8 +304,12 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
     more = EpisodicMemory(store).query(limit=None)
     assert len(more) > len(written)
     assert [each for each in more if each in written] == written
-    replayed = replay(folder, decider=DualAgent(memory=EpisodicMemory(store)))
-    assert replayed.identical, replayed.differences
+    empty = EpisodicMemory(InMemoryStore())
+    for memory in (EpisodicMemory(store), empty):
+        replayed = replay(folder, decider=DualAgent(memory=memory))
+        assert replayed.identical, replayed.differences
+    assert EpisodicMemory(store).query(limit=None) == more
+    assert empty.query() == []
 
 
 def test_a_clause_of_a_trade_plan_is_named_as_not_executed(tmp_path):

@@ -25,11 +25,10 @@ from quantgraph.agents.dual_agent._loop import (
     ROLES,
     Batch,
     Decisions,
-    attempts_left,
+    batch_of,
     choose_fundamentals,
     day_of,
     decide_all,
-    decided_at,
     portfolio_of,
     prompts_of,
     renewed_part,
@@ -248,15 +247,9 @@ def _batch(
     rejected: Sequence[Mapping[str, Any]] | None,
 ) -> Batch:
     features = fill_features(check_features_list(features_list), bars_data, config.features)
-    return Batch(
-        features=features,
-        portfolio=_portfolio(features, config, ctx),
-        prompts=prompts_of(config, "en"),
-        rejected=tuple(rejected or ()),
-        min_cash_ratio=config.portfolio.min_cash_ratio,
-        max_attempts=attempts_left(config.max_attempts, rejected or ()),
-        filters=config.features.asks_filter(features),
-        timestamp=decided_at(features),
+    portfolio = _portfolio(features, config, ctx)
+    return batch_of(
+        config, features, rejected=rejected, portfolio=portfolio, prompts=prompts_of(config, "en")
     )
 
 

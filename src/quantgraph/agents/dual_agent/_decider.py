@@ -13,8 +13,8 @@ from quantgraph.agents.dual_agent._features import build_features
 from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._loop import (
     ROLES,
-    Batch,
     DualAgentState,
+    batch_of,
     decide_all,
     portfolio_of,
     prompts_of,
@@ -151,18 +151,16 @@ class DualAgent(ModelDecider):
             portfolio["own_return"] = account.own_return
         if account.equal_parts is not None:
             portfolio["equal_parts_return"] = account.equal_parts
-        batch = Batch(
-            features=features,
+        batch = batch_of(
+            config,
+            features,
             portfolio=portfolio,
             history=self._recalled(context, list(facts.symbols)),
             rule=context.rule,
             plan=plan_text(context, self.executes),
             prompts=self._prompts[context.language],
             language=context.language,
-            min_cash_ratio=config.portfolio.min_cash_ratio,
             cost_rate=_cost_rate(context),
-            max_attempts=config.max_attempts,
-            filters=config.features.asks_filter(features),
             timestamp=view.moment.timestamp.isoformat(),
         )
         agents = Agents(

@@ -288,8 +288,7 @@ def _indicator(view: View, symbols: tuple[str, ...], field: str) -> dict[str, fl
     if field not in panel:
         return {}
     frame = panel.frozen(field)
-    end = int(np.searchsorted(frame.sessions, view.moment.session.to_datetime64()))
-    block = frame.rows(slice(max(0, end - _INDICATOR_ROWS), end), frame.positions(symbols))
+    block = frame.rows(_rows_before(view, frame, _INDICATOR_ROWS), frame.positions(symbols))
     found = {}
     for column, symbol in enumerate(symbols):
         known = block[block[:, column] > 0, column]

@@ -334,13 +334,8 @@ class DualLoop(ModelLoop[DualAgentState]):
         the increases are cut to the cash, in the model's own order.
         """
         batch, positions = self.batch, self.batch.positions
-        fitted = fit_to_cash(
-            draft["decided"],
-            positions,
-            batch.portfolio,
-            least_buys=least_buys_of(batch.features),
-            **batch.limits,
-        )
+        least_buys, decided = least_buys_of(batch.features), draft["decided"]
+        fitted = fit_to_cash(decided, positions, batch.portfolio, least_buys=least_buys, **batch.limits)
         fitted, refused, _ = self._tried(fitted, cuts=True)
         settled = Decisions()
         for name, value in positions.items():
@@ -469,6 +464,27 @@ def choose_fundamentals(batch: Batch, agents: Agents) -> tuple[list[str], dict[s
     return need, {symbol: why[symbol] for symbol in need if symbol in why}
 
 
+def batch_of(
+    config: DualAgentConfig,
+    features: Sequence[Mapping[str, Any]],
+    *,
+    rejected: Sequence[Mapping[str, Any]] | None = None,
+    timestamp: str = "",
+    **given: Any,
+) -> Batch:
+    """A batch with what the configuration says of it, and the replies that refused orders have left."""
+    refusals = max((int(order.get("retry_count") or 0) for order in rejected or ()), default=0)
+    return Batch(
+        features=features,
+        rejected=tuple(rejected or ()),
+        min_cash_ratio=config.portfolio.min_cash_ratio,
+        max_attempts=max(0, config.max_attempts - refusals),
+        filters=config.features.asks_filter(features),
+        timestamp=timestamp or _decided_at(features),
+        **given,
+    )
+
+
 def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> DualAgentState:
     """Decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order."""
     done, portfolio = DualAgentState(decisions={}, reasoning={}, features=[]), batch.portfolio
@@ -533,17 +549,12 @@ def renewed_part(batch: Batch, earlier: Mapping[str, Mapping[str, Any]]) -> tupl
     return replace(batch, features=features, portfolio=portfolio), standing
 
 
-def attempts_left(most: int, rejected: Sequence[Mapping[str, Any]]) -> int:
-    """Return the replies that are left after what the market has refused already."""
-    return max(0, most - max((int(order.get("retry_count") or 0) for order in rejected), default=0))
-
-
 def day_of(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the date of the features' session; "" if they have none."""
     return max((str(item["features"]["market_data"].get("date") or "")[:10] for item in features), default="")
 
 
-def decided_at(features: Sequence[Mapping[str, Any]]) -> str:
+def _decided_at(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the open of the features' session, ISO; the time of the clock if they have no date."""
     date = day_of(features)
     return f"{date}T09:00:00" if date else datetime.now(UTC).isoformat()
