@@ -91,6 +91,16 @@ def test_buys_share_the_cash_that_is_left_in_the_reply() -> None:
     assert targets == ["30000.00", "10000.00", "0.00"]
 
 
+def test_what_rose_most_has_the_cash_first_whatever_the_order_of_the_symbols() -> None:
+    rows = {"B": entry(RISING), "A": entry(RISING), "C": entry([100.0, 104.0]), "D": entry(FLAT)}
+    for given in (rows, dict(reversed(rows.items()))):
+        shown = [
+            (name, each["target_cash_amount"]) for name, each in decided(facts(30_000.0, **given)).items()
+        ]
+        # 0.9 * 100000 / 4 = 22500; C rose by 4 %, A and B by 3 %.
+        assert shown == [("C", "22500.00"), ("A", "7500.00"), ("B", "0.00"), ("D", "0.00")]
+
+
 def test_charges_and_the_least_cash_are_left_out_of_the_cash() -> None:
     given = facts(40_000.0, A=entry(RISING), B=entry(RISING))
     given["limits"] = {"min_cash_ratio": 0.1, "cost_rate": 0.25}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from quantgraph._util.values import is_whole
 from quantgraph.agents.dual_agent._config import (
@@ -25,11 +25,10 @@ from quantgraph.agents.dual_agent._loop import (
     ROLES,
     Batch,
     Decisions,
-    attempts_left,
+    batch_of,
     choose_fundamentals,
     day_of,
     decide_all,
-    decided_at,
     portfolio_of,
     prompts_of,
     renewed_part,
@@ -102,7 +101,7 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     _check_rejected(rejected_orders)
     pipeline = ctx if isinstance(ctx, PipelineContext) else None
     config, meter = _checked_config(cfg, ctx, enable_llm), Meter()
-    past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline)
+    past = _Past(previous_decisions, decision_history, pipeline)
     batch = _batch(features_list, bars_data, config, ctx, rejected_orders)
     client = config.client(*ROLES) if enable_llm else None
     decisions = _decided(batch, client, meter, config.llm, run_id, past, ctx)
@@ -112,18 +111,18 @@ def decide_batch_dual_agent(  # noqa: PLR0917 - the documented signature
     return {**decisions, "__meta__": meter.counts() | {"prompt_version": version}}
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Past:
+class _Past(NamedTuple):
     """What the caller has of earlier decisions."""
 
     previous: Mapping[str, Any] | None
     history: Mapping[str, Any] | None
     pipeline: PipelineContext | None
 
-    def texts(self, batch: Batch) -> dict[str, str]:
-        """The history of each symbol for the prompt."""
+    def shown_in(self, batch: Batch) -> Batch:
+        """The batch with the history of each symbol for the prompt."""
         day = day_of(batch.features)
-        return past_texts(batch.positions, self.history, self.previous, self.pipeline, day=day)
+        texts = past_texts(batch.positions, self.history, self.previous, self.pipeline, day=day)
+        return replace(batch, history=texts)
 
 
 def _decided(  # noqa: PLR0917 - two callers
@@ -143,7 +142,7 @@ def _decided(  # noqa: PLR0917 - two callers
     else:
         agents = Agents(client=client.ask, ends_asking=is_model_failure, meter=meter)
         with metered(meter, llm, run_id):
-            decided = decide_all(replace(asked, history=past.texts(asked)), agents)["decisions"]
+            decided = decide_all(past.shown_in(asked), agents)["decisions"]
     decisions = {name: (standing | decided)[name] for name in batch.positions}
     if past.pipeline is not None and client is not None:
         _remember(past.pipeline, decisions, asked.features)
@@ -170,9 +169,9 @@ def filter_stocks_needing_fundamental(  # noqa: PLR0917 - as the decision's
     if enable_llm:
         agents = Agents(client=config.client("filter").ask, ends_asking=is_model_failure, meter=meter)
         pipeline = ctx if isinstance(ctx, PipelineContext) else None
-        past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline)
+        past = _Past(previous_decisions, decision_history, pipeline)
         with metered(meter, config.llm, run_id):
-            need, why = choose_fundamentals(replace(batch, history=past.texts(batch)), agents)
+            need, why = choose_fundamentals(past.shown_in(batch), agents)
     return {"stocks_need_fundamental": need, "reasoning": why, "__meta__": meter.counts()}
 
 
@@ -199,7 +198,7 @@ def _decide_batch_portfolio_dual_agent(  # noqa: PLR0917 - the documented signat
     shared, meter = ctx or pipeline_ctx, Meter()
     batch = _batch(features_list, bars_data, read_config(cfg), shared, rejected_orders)
     batch = replace(batch, prompts={"decision": system_prompt}, filters=False)
-    past = _Past(previous=previous_decisions, history=decision_history, pipeline=pipeline_ctx)
+    past = _Past(previous_decisions, decision_history, pipeline_ctx)
     decisions = _decided(batch, client, meter, llm_cfg, run_id, past, shared)
     meta_agg |= meter.counts()
     return decisions
@@ -248,15 +247,9 @@ def _batch(
     rejected: Sequence[Mapping[str, Any]] | None,
 ) -> Batch:
     features = fill_features(check_features_list(features_list), bars_data, config.features)
-    return Batch(
-        features=features,
-        portfolio=_portfolio(features, config, ctx),
-        prompts=prompts_of(config, "en"),
-        rejected=tuple(rejected or ()),
-        min_cash_ratio=config.portfolio.min_cash_ratio,
-        max_attempts=attempts_left(config.max_attempts, rejected or ()),
-        filters=config.features.asks_filter(features),
-        timestamp=decided_at(features),
+    portfolio = _portfolio(features, config, ctx)
+    return batch_of(
+        config, features, rejected=rejected, portfolio=portfolio, prompts=prompts_of(config, "en")
     )
 
 
@@ -305,8 +298,7 @@ def _remember(
         return
     made, memory = [], pipeline.memory.episodes
     for item in features:
-        decision, known = decisions[item["symbol"]], item["features"]
-        date = str(known["market_data"].get("date") or "")[:10]
+        decision, known, date = decisions[item["symbol"]], item["features"], day_of([item])
         if not date:
             continue
         episode = DecisionEpisode(

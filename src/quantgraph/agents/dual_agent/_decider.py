@@ -13,12 +13,11 @@ from quantgraph.agents.dual_agent._features import build_features
 from quantgraph.agents.dual_agent._keyless import KEYLESS
 from quantgraph.agents.dual_agent._loop import (
     ROLES,
-    Batch,
     DualAgentState,
+    batch_of,
     decide_all,
     portfolio_of,
     prompts_of,
-    returns_of,
 )
 from quantgraph.agents.dual_agent._prompts import retry_texts
 from quantgraph.agents.dual_agent._validation import _extract_decision_tags
@@ -103,9 +102,7 @@ class DualAgent(ModelDecider):
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> Sequence[Note]:
         """Return how many holds the models did not choose, and how many replies were at fault."""
         reasons = [
-            [each.get("hold_reason") for each in session["decisions"].values()]
-            for session in notes
-            if "decisions" in session
+            [each.get("hold_reason") for each in session.get("decisions", {}).values()] for session in notes
         ]
         fallback, refused = (sum(each.count(why) for each in reasons) for why in ("fallback", "rejected"))
         sessions = sum("fallback" in each for each in reasons)
@@ -149,18 +146,21 @@ class DualAgent(ModelDecider):
         shown = config.features
         facts = facts_at_open(context, news=shown.most_news, news_days=shown.news_days)
         features = build_features(context, facts, shown)
-        batch = Batch(
-            features=features,
-            portfolio=portfolio_of(features, float(context.account.cash)) | returns_of(facts),
+        portfolio, account = portfolio_of(features, float(context.account.cash)), facts.account
+        if account.own_return is not None:
+            portfolio["own_return"] = account.own_return
+        if account.equal_parts is not None:
+            portfolio["equal_parts_return"] = account.equal_parts
+        batch = batch_of(
+            config,
+            features,
+            portfolio=portfolio,
             history=self._recalled(context, list(facts.symbols)),
             rule=context.rule,
             plan=plan_text(context, self.executes),
             prompts=self._prompts[context.language],
             language=context.language,
-            min_cash_ratio=config.portfolio.min_cash_ratio,
             cost_rate=_cost_rate(context),
-            max_attempts=config.max_attempts,
-            filters=config.features.asks_filter(features),
             timestamp=view.moment.timestamp.isoformat(),
         )
         agents = Agents(

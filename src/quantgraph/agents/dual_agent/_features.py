@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._config import FeatureOptions
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before, fundamental_data
+from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before
 from quantgraph.agents.loop._facts import DayContext, OpenFacts, SymbolFacts
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import Rulebook, local_zone, session_of, surely_known
@@ -47,7 +47,6 @@ def build_features(
     """
     view, session, symbols = context.view, facts.session, tuple(facts.symbols)
     closes = closes_before(view, symbols, _CLOSES, Splits(view.actions(), session))
-    known = fundamental_data(view, symbols) if options.fundamentals else {}
     events: dict[str, list[str]] = {symbol: [] for symbol in symbols}
     for headline in sorted(facts.news, key=lambda each: not each.named):
         for symbol in headline.symbols:
@@ -77,18 +76,19 @@ def build_features(
                 "volume_ratio": each.volume_ratio,
                 "place_52w": each.range_place,
             },
-            **({"fundamental_data": known[symbol]} if symbol in known else {}),
+            **({"fundamental_data": dict(each.fundamentals)} if options.fundamentals else {}),
         }
         items.append({"symbol": symbol, "features": features})
     return items
 
 
 def _least_buy(rules: Rulebook, facts: SymbolFacts, session: pd.Timestamp) -> dict[str, float]:
-    first, day = facts.least_shares, session.date()
+    first = facts.least_shares
     if facts.open is None or first is None or first <= 1:
         return {}
     amount = notional(to_decimal(facts.open), first)
-    return {"least_buy": float(amount + rules.charges(facts.symbol, "buy", first, amount, day).total)}
+    charges = rules.charges(facts.symbol, "buy", first, amount, session.date())
+    return {"least_buy": float(amount + charges.total)}
 
 
 def _position_state(
@@ -129,10 +129,8 @@ def positions_of(features_list: Sequence[Mapping[str, Any]]) -> dict[str, float]
     for item in features_list:
         value = (item["features"].get("position_state") or {}).get("current_position_value") or 0.0
         if not is_number(value) or not 0 <= value < math.inf:
-            raise BadOption(
-                f"features_list: {item['symbol']} has current_position_value={value!r:.60}; "
-                "must be a number >= 0",
-                parameter="features_list",
+            raise _not_valid(
+                f": {item['symbol']} has current_position_value={value!r:.60}; must be a number >= 0"
             )
         values[item["symbol"]] = float(value)
     return values
@@ -155,9 +153,8 @@ def check_listed(symbols: Sequence[str], parameter: str) -> None:
         seen.add(symbol)
 
 
-def _event(body: Any) -> str:
-    fields = body if isinstance(body, Mapping) else {}
-    parts = (fields.get(name) for name in ("title", "description"))
+def _event(body: Mapping[str, Any]) -> str:
+    parts = (body.get(name) for name in ("title", "description"))
     lines = (" ".join(part.split()) for part in parts if isinstance(part, str))
     return _cut(" - ".join(dict.fromkeys(line for line in lines if line)))
 
@@ -168,22 +165,34 @@ def _cut(text: str) -> str:
 
 def check_features_list(features_list: Any) -> list[FeatureItem]:
     """Check features that a host gives."""
-    name, shape = "features_list", "{'symbol': text, 'features': {...}}"
+    shape = "{'symbol': text, 'features': {...}}"
     if not isinstance(features_list, list | tuple) or not features_list:
-        raise BadOption(f"{name} must be a list of {shape}, not {features_list!r:.60}", parameter=name)
+        raise _not_valid(f" must be a list of {shape}, not {features_list!r:.60}")
     for item in features_list:
         if not isinstance(item, Mapping):
-            raise BadOption(f"{name}: {item!r:.60} must be {shape}", parameter=name)
-        features = item.get("features")
-        if not isinstance(features, Mapping) or not features:
-            raise BadOption(
-                f"{name}: {item.get('symbol')!r:.60} has no features; must be {shape}", parameter=name
-            )
-    check_listed([item.get("symbol") for item in features_list], name)
+            raise _not_valid(f": {item!r:.60} must be {shape}")
+        if not isinstance(features := item.get("features"), Mapping) or not features:
+            raise _not_valid(f": {item.get('symbol')!r:.60} has no features; must be {shape}")
+    check_listed([item.get("symbol") for item in features_list], "features_list")
     for item in features_list:
         _check_sections(item["symbol"], item["features"])
     positions_of(features_list)
     return [dict(item) for item in features_list]
+
+
+def _check_sections(symbol: str, features: Mapping[str, Any]) -> None:
+    if not is_plain(symbol) or symbol.startswith("__"):
+        raise _not_valid(f": {symbol!r:.60} is not a symbol; valid are {PLAIN_RULE}, not beginning with __")
+    for section in ("market_data", "fundamental_data", "news_events", "position_state"):
+        if not isinstance(features.get(section) or {}, Mapping):
+            raise _not_valid(f": {section} of {symbol} must be a dict")
+    ticker = (features.get("market_data") or {}).get("ticker")
+    if ticker not in (None, symbol):
+        raise _not_valid(f": the features of {symbol} are those of {ticker!r:.60}")
+
+
+def _not_valid(fault: str) -> BadOption:
+    return BadOption(f"features_list{fault}", parameter="features_list")
 
 
 def fill_features(
@@ -198,20 +207,17 @@ def fill_features(
     ``market_data.date`` count, and only news whose day is surely over by then, as no zone is declared
     (:func:`.surely_known`): without a date nothing dated is filled, and news without a time is left out.
     """
-    bars = bars_data or {}
-    return [
-        {"symbol": item["symbol"], "features": _filled(item["symbol"], item["features"], bars, options)}
-        for item in features_list
-    ]
+    filled = []
+    for item in features_list:
+        symbol = item["symbol"]
+        data = (bars_data or {}).get(symbol) or {}
+        filled.append({"symbol": symbol, "features": _filled(symbol, item["features"], data, options)})
+    return filled
 
 
 def _filled(
-    symbol: str,
-    features: Mapping[str, Any],
-    bars_data: Mapping[str, Mapping[str, Any]],
-    options: FeatureOptions,
+    symbol: str, features: Mapping[str, Any], data: Mapping[str, Any], options: FeatureOptions
 ) -> dict[str, Any]:
-    data = bars_data.get(symbol) or {}
     market_data = {"ticker": symbol, "open": None, **(features.get("market_data") or {})}
     day = _day(symbol, market_data.get("date"))
     if market_data.get("close_7d") is None:
@@ -219,23 +225,19 @@ def _filled(
     news = features.get("news_events")
     if news is None or not options.news:
         news = {"top_k_events": _events_of(symbol, data.get("news_items"), day, options.most_news)}
+    filled = {**features, "market_data": market_data, "news_events": news}
     if not options.fundamentals:
-        features = {name: each for name, each in features.items() if name != "fundamental_data"}
-    filled = {"market_data": market_data, "news_events": news}
-    position = data.get("position_state")
-    if features.get("position_state") is None and position is not None:
-        filled["position_state"] = dict(position)
-    return {**features, **filled}
+        filled.pop("fundamental_data", None)
+    if features.get("position_state") is None and data.get("position_state") is not None:
+        filled["position_state"] = dict(data["position_state"])
+    return filled
 
 
 def _day(symbol: str, value: Any) -> pd.Timestamp | None:
     try:
         return None if value is None else session_of(value)
     except BadWindow as error:
-        raise BadOption(
-            f"features_list: market_data.date={value!r:.60} of {symbol}; must be YYYY-MM-DD",
-            parameter="features_list",
-        ) from error
+        raise _not_valid(f": market_data.date={value!r:.60} of {symbol}; must be YYYY-MM-DD") from error
 
 
 def _closes_of(symbol: str, bars: Any, day: pd.Timestamp | None) -> list[float]:
@@ -262,12 +264,11 @@ def _closes_of(symbol: str, bars: Any, day: pd.Timestamp | None) -> list[float]:
 
 def _events_of(symbol: str, news: Any, day: pd.Timestamp | None, most: int) -> list[str]:
     """Texts of a host's news from before a day with their dates, newest first."""
-    listed = [each for each in news if isinstance(each, Mapping)] if isinstance(news, list | tuple) else []
     timed = []
-    for each in listed:
-        time = next((each[name] for name in _NEWS_TIMES if each.get(name)), None)
-        if time is not None and day is not None and (over := _known_day(symbol, time)) < day.date():
-            timed.append((over, str(time), _event(each)))
+    for each in news if isinstance(news, list | tuple) else ():
+        times = [each[name] for name in _NEWS_TIMES if each.get(name)] if isinstance(each, Mapping) else []
+        if times and day is not None and (over := _known_day(symbol, times[0])) < day.date():
+            timed.append((over, str(times[0]), _event(each)))
     timed.sort(key=lambda item: item[:2], reverse=True)
     texts: dict[str, str] = {}
     for over, _, text in timed:
@@ -287,19 +288,3 @@ def _known_day(symbol: str, time: Any) -> date:
         raise BadOption(
             f"bars_data: {time!r:.60} in news_items of {symbol} is not a time", parameter="bars_data"
         ) from error
-
-
-def _check_sections(symbol: str, features: Mapping[str, Any]) -> None:
-    if not is_plain(symbol) or symbol.startswith("__"):
-        raise BadOption(
-            f"features_list: {symbol!r:.60} is not a symbol; valid are {PLAIN_RULE}, not beginning with __",
-            parameter="features_list",
-        )
-    for section in ("market_data", "fundamental_data", "news_events", "position_state"):
-        if not isinstance(features.get(section) or {}, Mapping):
-            raise BadOption(f"features_list: {section} of {symbol} must be a dict", parameter="features_list")
-    ticker = (features.get("market_data") or {}).get("ticker")
-    if ticker not in (None, symbol):
-        raise BadOption(
-            f"features_list: the features of {symbol} are those of {ticker!r:.60}", parameter="features_list"
-        )

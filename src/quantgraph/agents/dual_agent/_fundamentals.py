@@ -24,8 +24,6 @@ from quantgraph.state import Record, View
 from quantgraph.state.frames import FrozenFrame
 
 _RECENT = 30
-
-
 _DAY = pd.Timedelta(days=1)
 
 
@@ -57,14 +55,12 @@ class Splits:
         self, prices: NDArray[np.float64], symbols: Sequence[str], days: NDArray[np.datetime64]
     ) -> NDArray[np.float64]:
         """Past prices per share of today; ``prices`` has shape (days, symbols) and is not changed."""
-        changed = None
+        prices = prices.copy()
         for column, symbol in enumerate(symbols):
             for ex, ratio in self._of.get(symbol, ()):
-                before = int(np.searchsorted(days, ex.to_datetime64())) if ex <= self._today else 0
-                if before:
-                    changed = prices.copy() if changed is None else changed
-                    changed[:before, column] /= ratio
-        return prices if changed is None else changed
+                if ex <= self._today:
+                    prices[days < ex.to_datetime64(), column] /= ratio
+        return prices
 
 
 def closes_before(view: View, symbols: Sequence[str], count: int, splits: Splits) -> dict[str, list[float]]:
@@ -74,11 +70,15 @@ def closes_before(view: View, symbols: Sequence[str], count: int, splits: Splits
     """
     frame = view["ohlcv"].frozen("close")
     rows = _rows_before(view, frame, _RECENT)
-    closes = frame.rows(rows, frame.positions(tuple(symbols)))
-    closes = splits.adjust(closes, symbols, frame.sessions[rows])
+    closes = _adjusted(frame, rows, symbols, splits)
     known = ~np.isnan(closes)
     columns = enumerate(symbols)
     return {symbol: closes[known[:, column], column][-count:].tolist() for column, symbol in columns}
+
+
+def _adjusted(frame: FrozenFrame, rows: slice, symbols: Sequence[str], splits: Splits) -> NDArray[np.float64]:
+    prices = frame.rows(rows, frame.positions(tuple(symbols)))
+    return splits.adjust(prices, symbols, frame.sessions[rows])
 
 
 def high_low_before(
@@ -95,27 +95,17 @@ def high_low_before(
     rows, low_rows = _rows_before(view, high, count), _rows_before(view, low, count)
     if min(rows.stop - rows.start, low_rows.stop - low_rows.start) < count:
         return dict.fromkeys(symbols)
-    names = tuple(symbols)
-    highs = splits.adjust(high.rows(rows, high.positions(names)), names, high.sessions[rows])
-    lows = splits.adjust(low.rows(low_rows, low.positions(names)), names, low.sessions[low_rows])
-    top, bottom = np.fmax.reduce(highs), np.fmin.reduce(lows)
-    known = _is_listed(high, rows.start, names) & ~np.isnan(top) & ~np.isnan(bottom)
-    pairs = zip(names, known.tolist(), top.tolist(), bottom.tolist(), strict=True)
+    top = np.fmax.reduce(_adjusted(high, rows, symbols, splits))
+    bottom = np.fmin.reduce(_adjusted(low, low_rows, symbols, splits))
+    begun = ~np.isnan(high.rows(slice(rows.start + 1), high.positions(tuple(symbols))))
+    known = np.any(begun, axis=0) & ~np.isnan(top) & ~np.isnan(bottom)
+    pairs = zip(symbols, known.tolist(), top.tolist(), bottom.tolist(), strict=True)
     return {symbol: (most, least) if is_known else None for symbol, is_known, most, least in pairs}
 
 
 def _rows_before(view: View, frame: FrozenFrame, count: int) -> slice:
     end = int(np.searchsorted(frame.sessions, view.moment.session.to_datetime64()))
     return slice(max(0, end - count), end)
-
-
-def _is_listed(frame: FrozenFrame, first: int, symbols: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Whether each symbol has a number in row ``first``, or before it."""
-    places = frame.positions(symbols)
-    listed: NDArray[np.bool_] = ~np.isnan(frame.rows(slice(first, first + 1), places)[0])
-    if not listed.all():
-        listed = np.any(~np.isnan(frame.rows(slice(first + 1), places)), axis=0)
-    return listed
 
 
 FUNDAMENTALS = (
@@ -139,6 +129,7 @@ _OLDEST_QUARTER = timedelta(days=200)
 _SLIP = 10.0
 """Filed shares that differ by this factor from net income over earnings per share are in another unit."""
 _SMALLEST_EPS = 0.05
+_OF_SHARES = ("basic_average_shares", "diluted_average_shares", "net_income_loss", "basic_earnings_per_share")
 _TEN_THOUSAND = 10_000  # total_mv of tushare's daily_basic is in 10,000 CNY
 _INDICATOR_ROWS = 5
 
@@ -174,26 +165,20 @@ def fundamental_data(view: View, symbols: Sequence[str]) -> dict[str, dict[str, 
     data: dict[str, dict[str, float | None]] = {}
     for name in names:
         close = closes[name][0] if closes[name] else None
-        filings, span = _filings(view, name, splits), spans[name]
+        filings, (high, low) = _filings(view, name, splits), spans[name] or (None, None)
+        shares = next((filing.shares for filing in reversed(filings) if filing.shares), None)
+        earned = _year_earnings(filings, today.date())
+        size = close * shares if close is not None and shares else None
+        price_earnings = close / earned if close is not None and earned and earned > 0 else None
         data[name] = {
-            "market_cap": values[name] * _TEN_THOUSAND if name in values else _cap(close, filings),
-            "pe_ratio": ratios[name] if name in ratios else _pe(close, filings, today.date()),
+            "market_cap": values[name] * _TEN_THOUSAND if name in values else size,
+            "pe_ratio": ratios.get(name, price_earnings),
             "dividend_yield": 100 * yearly.get(name, 0.0) / close if tells_dividends and close else None,
-            "week_52_high": span[0] if span else None,
-            "week_52_low": span[1] if span else None,
+            "week_52_high": high,
+            "week_52_low": low,
             "quarterly_dividend": latest.get(name),
         }
     return data
-
-
-def _cap(close: float | None, filings: Sequence[_Filing]) -> float | None:
-    shares = next((filing.shares for filing in reversed(filings) if filing.shares is not None), None)
-    return close * shares if close is not None and shares is not None else None
-
-
-def _pe(close: float | None, filings: Sequence[_Filing], today: date) -> float | None:
-    earned = _year_earnings(filings, today)
-    return close / earned if close is not None and earned is not None and earned > 0 else None
 
 
 def _year_earnings(filings: Sequence[_Filing], today: date) -> float | None:
@@ -216,16 +201,11 @@ def _filings(view: View, symbol: str, splits: Splits) -> list[_Filing]:
     for record in view.records("filing", symbol)[-_FILINGS:]:
         filing = _read_filing(record)
         ratio = splits.shares_today(symbol, filing.day) if filing.day is not None else 1.0
-        filings.append(filing if ratio == 1 else _split(filing, ratio))
+        if ratio != 1:
+            eps, shares = filing.diluted_eps, filing.shares
+            filing = replace(filing, diluted_eps=eps and eps / ratio, shares=shares and shares * ratio)
+        filings.append(filing)
     return filings
-
-
-def _split(filing: _Filing, ratio: float) -> _Filing:
-    return replace(
-        filing,
-        diluted_eps=None if filing.diluted_eps is None else filing.diluted_eps / ratio,
-        shares=None if filing.shares is None else filing.shares * ratio,
-    )
 
 
 @lru_cache(maxsize=1 << 14)
@@ -251,13 +231,10 @@ def _quarter(body: Mapping[str, Any]) -> tuple[date, date] | None:
 
 def _plausible_shares(body: Mapping[str, Any]) -> float | None:
     """Average shares of a filing; None for a fourth quarter, where it is the difference of two averages."""
-    shares = finite_number(body.get("basic_average_shares")) or finite_number(
-        body.get("diluted_average_shares")
-    )
+    basic, diluted, income, earnings = (finite_number(body.get(name)) for name in _OF_SHARES)
+    shares = basic or diluted
     if shares is None or shares <= 0 or body.get("fiscal_period") == "Q4":
         return None
-    income = finite_number(body.get("net_income_loss"))
-    earnings = finite_number(body.get("basic_earnings_per_share"))
     if income is None or earnings is None or abs(earnings) < _SMALLEST_EPS or income / earnings <= 0:
         return shares
     return shares if 1 / _SLIP <= shares / (income / earnings) <= _SLIP else None
@@ -311,8 +288,7 @@ def _indicator(view: View, symbols: tuple[str, ...], field: str) -> dict[str, fl
     if field not in panel:
         return {}
     frame = panel.frozen(field)
-    end = int(np.searchsorted(frame.sessions, view.moment.session.to_datetime64()))
-    block = frame.rows(slice(max(0, end - _INDICATOR_ROWS), end), frame.positions(symbols))
+    block = frame.rows(_rows_before(view, frame, _INDICATOR_ROWS), frame.positions(symbols))
     found = {}
     for column, symbol in enumerate(symbols):
         known = block[block[:, column] > 0, column]

@@ -27,12 +27,10 @@ from quantgraph.agents.dual_agent._features import (
 from quantgraph.agents.dual_agent._loop import (
     BATCH_SIZE,
     ROLES,
-    Batch,
     DualAgentInput,
     DualAgentState,
     DualLoop,
-    attempts_left,
-    decided_at,
+    batch_of,
     portfolio_of,
     prompts_of,
     renewed_part,
@@ -114,19 +112,16 @@ class _Host:
         """The loop of a state; before its first step the state has what the host gave alone."""
         config, context, begun = self.config, self._context(state), state.get("portfolio")
         features, portfolio = (state["features"], begun) if begun else self._first(state, context)
-        language, rejected = state.get("language", "en"), state.get("rejected_orders") or []
-        batch = Batch(
-            features=features,
+        language = state.get("language", "en")
+        batch = batch_of(
+            config,
+            features,
             portfolio=portfolio,
             history=state.get("history") or {},
             rule=state.get("rule", ""),
-            rejected=rejected,
+            rejected=state.get("rejected_orders"),
             prompts=self.prompts[language],
             language=language,
-            min_cash_ratio=config.portfolio.min_cash_ratio,
-            max_attempts=attempts_left(config.max_attempts, rejected),
-            filters=config.features.asks_filter(features),
-            timestamp=decided_at(features),
         )
         meter = Meter(**(state.get("meta") or {}))
         agents = Agents(client=self.client.ask, ends_asking=is_model_failure, meter=meter)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from langchain_core.messages import AIMessage, BaseMessage
@@ -25,49 +25,49 @@ _CONFIDENCE = "0.5"
 Facts = Mapping[str, Any]
 
 
-def filter_symbols(facts: Facts) -> dict[str, Any]:
+def reply_to_filter(messages: Sequence[BaseMessage], text: str) -> Facts:  # noqa: ARG001 - one signature
     """Choose the symbols whose fundamentals are read: those held, and those whose 7-day range is above 5 %.
 
     The range is the highest close of ``close_7d`` less the lowest, over the lowest.
     """
-    reasoning, need = {}, []
-    for symbol, row in table_rows(facts).items():
-        closes, value = _closes(row), _number(row, "current_position_value")
+    reasoning = {}
+    for symbol, row in table_rows(json_object(text)).items():
+        closes = _closes(row)
         spread = (max(closes) - min(closes)) / min(closes) if closes else 0.0
-        if value > 0:
-            why = "it is held"
+        if _number(row, "current_position_value") > 0:
+            reasoning[symbol] = _reason("it is held")
         elif spread > _RANGE:
-            why = f"the range of close_7d is {spread:.2%}, above {_RANGE:.0%}"
-        else:
-            continue
-        need.append(symbol)
-        reasoning[symbol] = _reason(why)
-    return {"stocks_need_fundamental": need, "reasoning": reasoning}
+            reasoning[symbol] = _reason(f"the range of close_7d is {spread:.2%}, above {_RANGE:.0%}")
+    return {"stocks_need_fundamental": list(reasoning), "reasoning": reasoning}
 
 
-def decide_portfolio(
-    facts: Facts, *, symbols: Collection[str], retries: int = 0, rejected: Collection[str] = ()
-) -> dict[str, Any]:
-    """Decide by the momentum of ``close_7d``: buy what rose by more than 2 %, close what fell by as much."""
-    portfolio, limits = _mapping(facts.get("portfolio_info")), _mapping(facts.get("limits"))
-    total, cash = (_number(portfolio, name) for name in ("total_assets", "available_cash"))
+def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Facts:
+    """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for.
+
+    What rose most has the cash first, of equals the first by symbol.
+    """
+    facts = json_object(text)
+    rows = table_rows(facts)
+    with_facts, _, behind = messages[-1].text.rpartition("</decision_facts>")
+    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", behind)[-1])}  # "股票：A、F"
+    asked = [symbol for symbol in rows if symbol in listed]
+    by_market = [told("by_market", language) for language in get_args(Language)]
+    refused = [name for name in rows if any(f"- {name}: {each}" in behind for each in by_market)]
+    retries = sum(isinstance(message, AIMessage) for message in messages)
+    portfolio, limits = facts.get("portfolio_info"), facts.get("limits")
+    total = _number(portfolio, "total_assets")
     reserve = _number(limits, "min_cash_ratio") * total
-    room = max(0.0, cash - reserve) / (1 + _number(limits, "cost_rate"))
-    share = total * _INVESTED / max(1, len(table_rows(facts))) / 2**retries
+    room = max(0.0, _number(portfolio, "available_cash") - reserve) / (1 + _number(limits, "cost_rate"))
+    share = total * _INVESTED / max(1, len(rows)) / 2**retries
     unexecuted = [_reason("the user's rule in words is not executed by it")] if facts.get("rule") else []
-    decisions = {}
-    for symbol, row in table_rows(facts).items():
-        if symbol not in symbols:
-            continue
-        action, target, why = _decide(row, share=share, room=room, retries=retries)
-        if symbol in rejected:
-            action, target, why = (
-                "hold",
-                _number(row, "current_position_value"),
-                "the market refused the order",
-            )
-        if action == "increase":
-            room -= target
+    decided, decisions = rows if with_facts or not asked else asked, {}
+    for symbol in sorted(decided, key=lambda name: (-_momentum(rows[name]), name)):
+        if symbol in (asked if with_facts else refused):
+            action, why = "hold", "the market refused the order"
+            target = _number(rows[symbol], "current_position_value")
+        else:
+            action, target, why = _decide(rows[symbol], share=share, room=room, retries=retries)
+        room -= target if action == "increase" else 0.0
         decisions[symbol] = {
             "action": action,
             "target_cash_amount": f"{target:.2f}",
@@ -79,16 +79,15 @@ def decide_portfolio(
 
 def _decide(row: Facts, *, share: float, room: float, retries: int) -> tuple[str, float, str]:
     """Return action, target and reason for one symbol."""
-    closes, value = _closes(row), _number(row, "current_position_value")
-    price = finite_number(row.get("open"))
-    if price is None or price <= 0:
+    value, price, momentum = _number(row, "current_position_value"), _number(row, "open"), _momentum(row)
+    if price <= 0:
         return "hold", value, "there is no open today"
-    if len(closes) < 2:
+    if len(_closes(row)) < 2:
         return "hold", value, "close_7d has fewer than 2 closes"
-    momentum = (closes[-1] - closes[0]) / closes[0]
     text = f"the momentum of close_7d is {momentum:+.2%}"
     if momentum < -_MOMENTUM and value > 0:
-        if retries or not _is_sellable(row):
+        is_sellable = row.get("sellable") is None or _number(row, "sellable") >= _number(row, "shares")
+        if retries or not is_sellable:
             return "hold", value, f"{text}, and the position cannot be sold now"
         return "close", 0.0, f"{text}, below -{_MOMENTUM:.0%}, and there is a position"
     if momentum > _MOMENTUM and value <= 0:
@@ -109,44 +108,14 @@ def _closes(row: Facts) -> list[float]:
     return [each for each in numbers if each is not None and each > 0]
 
 
-def _number(fields: Facts, name: str) -> float:
-    return finite_number(fields.get(name)) or 0.0
+def _momentum(row: Facts) -> float:
+    """From the first close to the last; 0 without any."""
+    closes = _closes(row)
+    return (closes[-1] - closes[0]) / closes[0] if closes else 0.0
 
 
-def _is_sellable(row: Facts) -> bool:
-    """Whether all of a position may be sold, as far as the facts say."""
-    return row.get("sellable") is None or _number(row, "sellable") >= _number(row, "shares")
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def reply_to_filter(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:  # noqa: ARG001 - one signature
-    """The filter's reply to ``filter_facts``."""
-    return filter_symbols(json_object(text))
-
-
-def reply_to_decision(messages: Sequence[BaseMessage], text: str) -> Mapping[str, Any]:
-    """Decide the symbols of the facts; behind a reply of its own those that the newest message asks for."""
-    facts = json_object(text)
-    symbols = list(table_rows(facts))
-    facts_of_message, _, behind = messages[-1].text.rpartition("</decision_facts>")
-    by_market = [told("by_market", language) for language in get_args(Language)]
-    refused = [name for name in symbols if any(f"- {name}: {each}" in behind for each in by_market)]
-    asked_for = _listed_last(behind, symbols)
-    return decide_portfolio(
-        facts,
-        symbols=symbols if facts_of_message else asked_for or symbols,
-        retries=sum(isinstance(message, AIMessage) for message in messages),
-        rejected=asked_for if facts_of_message else refused,
-    )
-
-
-def _listed_last(text: str, symbols: Sequence[str]) -> list[str]:
-    """The symbols that a text lists behind its last colon."""
-    listed = {name.strip() for name in re.split(r"[,，、]", re.split(r"[:：]", text)[-1])}  # "股票：A、F"
-    return [symbol for symbol in symbols if symbol in listed]
+def _number(fields: Any, name: str) -> float:
+    return (finite_number(fields.get(name)) if isinstance(fields, Mapping) else None) or 0.0
 
 
 KEYLESS = {"decision_facts": reply_to_decision, "filter_facts": reply_to_filter}

@@ -41,7 +41,6 @@ from quantgraph.agents.dual_agent._validation import (
     read_decisions,
 )
 from quantgraph.agents.loop import ModelLoop
-from quantgraph.agents.loop._facts import OpenFacts
 from quantgraph.broker import Order, Rejection, Session
 from quantgraph.errors import BadOption, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm import cached_attempt, drop_replies
@@ -218,7 +217,12 @@ class DualLoop(ModelLoop[DualAgentState]):
                 reply: dict[str, Any] = {"said": said, "fault": error.message}
             except QuantGraphError as error:
                 agents.give_up(error)
-                return self._settled({**draft, "faults": _with_fault(draft, error.line)})
+                told = draft["faults"]
+                more = {
+                    name: f"{told[name]}; {error.line}" if name in told else error.line
+                    for name in draft["open"]
+                }
+                return self._settled({**draft, "faults": told | more})
             else:
                 more = vendor_fields(answer)
                 said = ["ai", str(answer.text), *([more] if more else [])]
@@ -330,13 +334,8 @@ class DualLoop(ModelLoop[DualAgentState]):
         the increases are cut to the cash, in the model's own order.
         """
         batch, positions = self.batch, self.batch.positions
-        fitted = fit_to_cash(
-            draft["decided"],
-            positions,
-            batch.portfolio,
-            least_buys=least_buys_of(batch.features),
-            **batch.limits,
-        )
+        least_buys, decided = least_buys_of(batch.features), draft["decided"]
+        fitted = fit_to_cash(decided, positions, batch.portfolio, least_buys=least_buys, **batch.limits)
         fitted, refused, _ = self._tried(fitted, cuts=True)
         settled = Decisions()
         for name, value in positions.items():
@@ -405,24 +404,9 @@ def fallback_hold(value: float, reason: str, timestamp: str, *, why: str = "fall
 
 
 def _result(decision: CheckedDecision, value: float, timestamp: str) -> dict[str, Any]:
-    target = decision["target_cash_amount"]
-    return {
-        "action": decision["action"],
-        "target_cash_amount": target,
-        "cash_change": target - value,
-        "reasons": decision["reasons"],
-        "confidence": decision["confidence"],
-        "timestamp": timestamp,
-        **({"hold_reason": decision.get("hold_reason", "model")} if decision["action"] == "hold" else {}),
-        **({"note": decision["note"]} if "note" in decision else {}),
-    }
-
-
-def _with_fault(draft: Draft, line: str) -> dict[str, str]:
-    """Return the faults, with a line more for each open symbol."""
-    faults = draft["faults"]
-    more = {name: f"{faults[name]}; {line}" if name in faults else line for name in draft["open"]}
-    return faults | more
+    chosen = {"hold_reason": "model"} if decision["action"] == "hold" else {}
+    change = decision["target_cash_amount"] - value
+    return {**chosen, **decision, "cash_change": change, "timestamp": timestamp}
 
 
 def _first_messages(batch: Batch) -> list[list[Any]]:
@@ -480,6 +464,27 @@ def choose_fundamentals(batch: Batch, agents: Agents) -> tuple[list[str], dict[s
     return need, {symbol: why[symbol] for symbol in need if symbol in why}
 
 
+def batch_of(
+    config: DualAgentConfig,
+    features: Sequence[Mapping[str, Any]],
+    *,
+    rejected: Sequence[Mapping[str, Any]] | None = None,
+    timestamp: str = "",
+    **given: Any,
+) -> Batch:
+    """A batch with what the configuration says of it, and the replies that refused orders have left."""
+    refusals = max((int(order.get("retry_count") or 0) for order in rejected or ()), default=0)
+    return Batch(
+        features=features,
+        rejected=tuple(rejected or ()),
+        min_cash_ratio=config.portfolio.min_cash_ratio,
+        max_attempts=max(0, config.max_attempts - refusals),
+        filters=config.features.asks_filter(features),
+        timestamp=timestamp or _decided_at(features),
+        **given,
+    )
+
+
 def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> DualAgentState:
     """Decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order."""
     done, portfolio = DualAgentState(decisions={}, reasoning={}, features=[]), batch.portfolio
@@ -499,13 +504,6 @@ def portfolio_of(
     """Return the portfolio of cash and the positions, which are those of the features by default."""
     held = sum(positions_of(features).values()) if total is None else total - cash
     return {"total_assets": cash + held, "available_cash": cash, "position_value": held}
-
-
-def returns_of(facts: OpenFacts) -> dict[str, float]:
-    """What the account and equal parts of all symbols have gained since the run began, in percent."""
-    account = facts.account
-    gained = {"own_return": account.own_return, "equal_parts_return": account.equal_parts}
-    return {name: each for name, each in gained.items() if each is not None}
 
 
 def portfolio_after(
@@ -536,7 +534,11 @@ def renewed_part(batch: Batch, earlier: Mapping[str, Mapping[str, Any]]) -> tupl
                 f"{', '.join(list(positions)[:10])}",
                 parameter="rejected_orders",
             )
-    known = {name: dict(each) for name, each in earlier.items() if _has_target(each)}
+    known = {
+        name: dict(each)
+        for name, each in earlier.items()
+        if isinstance(each, Mapping) and isinstance(each.get("target_cash_amount"), int | float)
+    }
     standing = {
         name: known.get(name) or fallback_hold(value, _NOT_REJECTED, batch.timestamp, why="stands")
         for name, value in positions.items()
@@ -547,21 +549,12 @@ def renewed_part(batch: Batch, earlier: Mapping[str, Mapping[str, Any]]) -> tupl
     return replace(batch, features=features, portfolio=portfolio), standing
 
 
-def attempts_left(most: int, rejected: Sequence[Mapping[str, Any]]) -> int:
-    """Return the replies that are left after what the market has refused already."""
-    return max(0, most - max((int(order.get("retry_count") or 0) for order in rejected), default=0))
-
-
-def _has_target(decision: object) -> bool:
-    return isinstance(decision, Mapping) and isinstance(decision.get("target_cash_amount"), int | float)
-
-
 def day_of(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the date of the features' session; "" if they have none."""
     return max((str(item["features"]["market_data"].get("date") or "")[:10] for item in features), default="")
 
 
-def decided_at(features: Sequence[Mapping[str, Any]]) -> str:
+def _decided_at(features: Sequence[Mapping[str, Any]]) -> str:
     """Return the open of the features' session, ISO; the time of the clock if they have no date."""
     date = day_of(features)
     return f"{date}T09:00:00" if date else datetime.now(UTC).isoformat()

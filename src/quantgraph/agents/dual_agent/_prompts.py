@@ -102,10 +102,9 @@ def decision_facts(
     *,
     rule: str = "",
     plan: str = "",
-    min_cash_ratio: float,
-    cost_rate: float,
+    **limits: float,
 ) -> dict[str, Any]:
-    """Facts of the decision, with a row of the table for each symbol; limits, plan and rule if any.
+    """Facts of the decision, with a row of the table for each symbol; plan, rule and ``limits`` if any.
 
     The table has the fields of all sections as ``columns``, without those that no symbol has a value of.
     ``news`` has each story once, with the symbols that it is of.
@@ -118,14 +117,17 @@ def decision_facts(
     for item in features_list:
         for story in (item["features"].get(_NEWS) or {}).get("top_k_events") or ():
             news.setdefault(as_data(story), []).append(item["symbol"])
-    limits = {"min_cash_ratio": min_cash_ratio, "cost_rate": cost_rate}
     facts = {
         "date": max(dates, default=""),
         "portfolio_info": as_data(portfolio),
         "columns": columns,
         "symbols": {symbol: [row.get(name) for name in columns] for symbol, row in rows.items()},
         "news": [f"{' '.join(symbols)} {story}" for story, symbols in news.items()],
-        "history": {symbol: _lines(history[symbol]) for symbol in rows if history.get(symbol)},
+        "history": {
+            symbol: "\n".join(map(escape_markup, history[symbol].splitlines()))
+            for symbol in rows
+            if history.get(symbol)
+        },
         "limits": {name: as_data(limit) for name, limit in limits.items() if limit},
         "plan": plan,
         "rule": rule,
@@ -168,18 +170,14 @@ def filter_facts(
         {**item, "features": {name: each for name, each in item["features"].items() if name not in hidden}}
         for item in features_list
     ]
-    facts = decision_facts(before, portfolio, history, rule=rule, min_cash_ratio=0, cost_rate=0)
+    facts = decision_facts(before, portfolio, history, rule=rule)
+    known = {item["symbol"]: item["features"].get(_FUNDAMENTAL) or {} for item in features_list}
     unknown = {
-        name: lacking if len(lacking) < len(before) else "all"
+        name: lacking if len(lacking) < len(known) else "all"
         for name in FUNDAMENTALS
-        if (lacking := [item["symbol"] for item in features_list if _known(item).get(name) is None])
+        if (lacking := [symbol for symbol, each in known.items() if each.get(name) is None])
     }
     return facts | ({"fundamentals_not_known": unknown} if unknown else {})
-
-
-def _known(item: FeatureItem) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = item["features"].get(_FUNDAMENTAL) or {}
-    return found
 
 
 def as_data(value: Any) -> Any:
@@ -206,10 +204,6 @@ def as_data(value: Any) -> Any:
     if not isinstance(value, Real | Decimal):
         return value
     return int(value) if isinstance(value, Integral) else _short(float(value))
-
-
-def _lines(text: str) -> str:
-    return "\n".join(map(escape_markup, text.splitlines()))
 
 
 _WHOLE = 1e9

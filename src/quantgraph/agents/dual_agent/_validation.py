@@ -42,30 +42,16 @@ class CheckedDecision(TypedDict):
     hold_reason: NotRequired[Literal["rejected"]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class DecisionFault:
-    """Why a reply has no valid decision for a symbol.
+class DecisionFault(Exception):
+    """Why a reply has no valid decision for a symbol; ``message`` says it in English.
 
-    Attributes
-    ----------
-    kind
-        ``shape``: not an object; ``missing``: the symbol is not in the reply; ``action``, ``target``,
-        ``confidence``: the field has no valid value; ``logic``: action and target contradict each other.
+    ``kind`` is ``shape``: not an object; ``missing``: the symbol is not in the reply; ``action``, ``target``,
+    ``confidence``: the field has no valid value; ``logic``: action and target contradict each other.
     """
 
-    kind: FaultKind
-    note: Note
-
-    @property
-    def message(self) -> str:
-        """What is wrong, in English."""
-        return self.note.en
-
-
-class _FaultFound(Exception):
     def __init__(self, kind: FaultKind, *, zh: str, en: str) -> None:
         super().__init__(en)
-        self.fault = DecisionFault(kind=kind, note=Note(zh=zh, en=en))
+        self.kind, self.note, self.message = kind, Note(zh=zh, en=en), en
 
 
 def _filter_hallucination_decisions(decisions_data: Any, valid_symbols: Collection[str]) -> dict[str, Any]:
@@ -110,8 +96,8 @@ def read_decisions(
         try:
             entry = _entry(entries, named, symbol)
             decisions[symbol] = _read_decision(entry, positions[symbol], total_assets)
-        except _FaultFound as found:
-            faults[symbol] = found.fault
+        except DecisionFault as fault:
+            faults[symbol] = fault
     return decisions, {symbol: faults[symbol] for symbol in positions if symbol in faults}
 
 
@@ -129,14 +115,13 @@ def asked_symbol(name: Any, symbols: Collection[str]) -> str | None:
 
 def _by_symbol(entries: Any, symbols: Collection[str]) -> dict[str, Any] | None:
     """What a reply says by symbol, in its order: an object, or a list whose items have a ``symbol``."""
-    if isinstance(entries, list):
-        pairs = [(each["symbol"], each) for each in entries if isinstance(each, Mapping) and "symbol" in each]
-        if not pairs:
-            return None
-    elif isinstance(entries, Mapping):
+    if isinstance(entries, Mapping):
         pairs = list(entries.items())
     else:
-        return None
+        items = [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
+        pairs = [(each["symbol"], each) for each in items if "symbol" in each]
+        if not pairs:
+            return None
     named: dict[str, Any] = {}
     for name, entry in pairs:
         symbol = asked_symbol(name, symbols)
@@ -148,16 +133,16 @@ def _by_symbol(entries: Any, symbols: Collection[str]) -> dict[str, Any] | None:
 def _entry(entries: Any, named: Mapping[str, Any] | None, symbol: str) -> Mapping[Any, Any]:
     """Return what a reply says of a symbol."""
     if named is None:
-        raise _FaultFound(
+        raise DecisionFault(
             "shape",
             zh=f"decisions 应是以代码为键的对象，而不是 {_shown(entries)}",
             en=f"decisions must be an object by symbol, not {_shown(entries)}",
         )
     if symbol not in named:
-        raise _FaultFound("missing", zh="回复中没有这个代码", en="the symbol is not in the reply")
+        raise DecisionFault("missing", zh="回复中没有这个代码", en="the symbol is not in the reply")
     entry = named[symbol]
     if not isinstance(entry, Mapping):
-        raise _FaultFound(
+        raise DecisionFault(
             "shape",
             zh=f"决策应是一个对象，而不是 {_shown(entry)}",
             en=f"a decision must be an object, not {_shown(entry)}",
@@ -185,7 +170,7 @@ def _read_decision(entry: Mapping[Any, Any], current: float, total_assets: float
     elif not agrees:
         raise _contradiction(action, target, current)
     elif action == "increase" and total_assets is not None and target > total_assets + _HALF_CENT:
-        raise _FaultFound(
+        raise DecisionFault(
             "target",
             zh=f"目标 {_amount(target)} 超过总资产 {_amount(total_assets)}；"
             "target_cash_amount 是持仓的目标总市值，不借钱",
@@ -199,23 +184,27 @@ def _read_decision(entry: Mapping[Any, Any], current: float, total_assets: float
 
 def _fields(entry: Mapping[Any, Any], current: float) -> tuple[Action, float, float]:
     """Return action, target and confidence, or raise all of their faults as one."""
-    found, values = list[DecisionFault](), list[Any]()
-    readers: tuple[Callable[[], Any], ...] = (
-        lambda: _action(entry.get("action")),
-        lambda: _target(values[0], entry.get("target_cash_amount"), current),
-        lambda: _confidence(entry.get("confidence")),
-    )
-    for read in readers:
+    faults: list[DecisionFault] = []
+
+    def read(reader: Callable[..., Any], *values: Any) -> Any:
         try:
-            values.append(read())
-        except _FaultFound as each:
-            found.append(each.fault)
-            values.append(None)
-    if found:
-        zh, en = zip(*((each.note.zh, each.note.en) for each in found), strict=True)
-        raise _FaultFound(found[0].kind, zh="；".join(zh), en="; ".join(en))
-    action, target, confidence = values
+            return reader(*values)
+        except DecisionFault as fault:
+            faults.append(fault)
+
+    action = read(_action, entry.get("action"))
+    target = read(_target, action, entry.get("target_cash_amount"), current)
+    confidence = read(_confidence, entry.get("confidence"))
+    if faults:
+        zh, en = ([each.note.text(language) for each in faults] for language in ("zh", "en"))
+        raise DecisionFault(faults[0].kind, zh="；".join(zh), en="; ".join(en))
     return action, target, confidence
+
+
+def _wrong(kind: FaultKind, field: str, value: Any, *, zh: str, en: str) -> DecisionFault:
+    """The fault of a field whose value is not valid; the texts say what would be."""
+    shown = _shown(value)
+    return DecisionFault(kind, zh=f"{field} 是 {shown}；应是{zh}", en=f"{field} is {shown}; must be {en}")
 
 
 def _action(value: Any) -> Action:
@@ -223,11 +212,8 @@ def _action(value: Any) -> Action:
     for action in ACTIONS:
         if word == action:
             return action
-    raise _FaultFound(
-        "action",
-        zh=f"action 是 {_shown(value)}；应是 {'、'.join(ACTIONS)} 之一",
-        en=f"action is {_shown(value)}; must be one of {', '.join(ACTIONS)}",
-    )
+    zh, en = f" {'、'.join(ACTIONS)} 之一", f"one of {', '.join(ACTIONS)}"
+    raise _wrong("action", "action", value, zh=zh, en=en)
 
 
 def _target(action: Action | None, value: Any, current: float) -> float:
@@ -235,15 +221,12 @@ def _target(action: Action | None, value: Any, current: float) -> float:
         return 0.0 if action == "close" else current
     target = _number(value)
     if target is None or target < 0:
-        raise _FaultFound(
-            "target",
-            zh=f"target_cash_amount 是 {_shown(value)}；应是不小于 0 的数，即持仓的目标总市值",
-            en=f"target_cash_amount is {_shown(value)}; must be a number >= 0, the position's total value",
-        )
+        zh, en = "不小于 0 的数，即持仓的目标总市值", "a number >= 0, the position's total value"
+        raise _wrong("target", "target_cash_amount", value, zh=zh, en=en)
     return target + 0.0  # -0.0 becomes 0.0
 
 
-def _contradiction(action: Action, target: float, current: float) -> _FaultFound:
+def _contradiction(action: Action, target: float, current: float) -> DecisionFault:
     relations = {"increase": ("高于", "above"), "decrease": ("低于", "below"), "close": ("等于", "equal to")}
     wanted = relations[action]
     value = _amount(current)
@@ -256,7 +239,7 @@ def _contradiction(action: Action, target: float, current: float) -> _FaultFound
     elif action == "increase":
         more = _amount(current + target)
         zh, en = f"{zh}；要增加 {_amount(target)} 请写 {more}", f"{en}; to add {_amount(target)} write {more}"
-    return _FaultFound(
+    return DecisionFault(
         "logic",
         zh=f"{action} 的目标 {_amount(target)} 应{wanted[0]}{zh}",
         en=f"the target of {action}, {_amount(target)}, must be {wanted[1]} {en}",
@@ -268,11 +251,7 @@ def _confidence(value: Any) -> float:
         return _DEFAULT_CONFIDENCE
     confidence = _number(value)
     if confidence is None or not 0 <= confidence <= 1:
-        raise _FaultFound(
-            "confidence",
-            zh=f"confidence 是 {_shown(value)}；应是 0 到 1 之间的数",
-            en=f"confidence is {_shown(value)}; must be a number from 0 to 1",
-        )
+        raise _wrong("confidence", "confidence", value, zh=" 0 到 1 之间的数", en="a number from 0 to 1")
     return confidence + 0.0
 
 
@@ -358,16 +337,8 @@ def check_cash(
 
     Decisions that buy nothing pass, whatever the cash.
     """
-    changes = [_change(each, positions[symbol]) for symbol, each in decisions.items()]
-    required = sum(change for change in changes if change > 0)
-    needed = CashFault(
-        available_cash=portfolio["available_cash"],
-        required_cash=required,
-        proceeds=-sum(change for change in changes if change < 0) * (1 - cost_rate),
-        total=portfolio["total_assets"],
-        min_cash_ratio=min_cash_ratio,
-    )
-    return needed if required and needed.shortfall > _HALF_CENT else None
+    needed = _needed(_changes(decisions, positions), portfolio, min_cash_ratio, cost_rate)
+    return needed if needed.required_cash and needed.shortfall > _HALF_CENT else None
 
 
 def fit_to_cash(
@@ -383,9 +354,9 @@ def fit_to_cash(
 
     One that does not fit takes what is left, if that is at least its least buy, else it is held.
     """
-    changes = {symbol: _change(each, positions[symbol]) for symbol, each in decisions.items()}
-    proceeds = -sum(change for change in changes.values() if change < 0) * (1 - cost_rate)
-    room = portfolio["available_cash"] + proceeds - min_cash_ratio * portfolio["total_assets"]
+    changes = _changes(decisions, positions)
+    needed = _needed(changes, portfolio, min_cash_ratio, cost_rate)
+    room = needed.available_cash + needed.proceeds - needed.reserve
     fitted: dict[str, CheckedDecision] = {}
     for symbol, each in decisions.items():
         cost, left = max(0.0, changes[symbol]), max(0.0, math.floor(100 * room + _HALF_CENT) / 100)
@@ -396,8 +367,13 @@ def fit_to_cash(
             fitted[symbol] = cut_to(left, each, positions[symbol])
             room -= left
         else:
-            note = f"an increase by {cost:.2f} does not fit the cash that is left, {left:.2f}"
-            fitted[symbol] = _held(each, positions[symbol], note)
+            fitted[symbol] = {
+                **each,
+                "action": "hold",
+                "target_cash_amount": positions[symbol],
+                "note": f"an increase by {cost:.2f} does not fit the cash that is left, {left:.2f}",
+                "hold_reason": "rejected",
+            }
     return fitted
 
 
@@ -408,19 +384,24 @@ def cut_to(left: float, decision: CheckedDecision, current: float) -> CheckedDec
     return {**decision, "target_cash_amount": current + left, "note": note}
 
 
-def _change(decision: CheckedDecision, current: float) -> float:
-    return 0.0 if decision["action"] == "hold" else decision["target_cash_amount"] - current
-
-
-def _held(decision: CheckedDecision, current: float, note: str) -> CheckedDecision:
+def _changes(decisions: Mapping[str, CheckedDecision], positions: Mapping[str, float]) -> dict[str, float]:
     return {
-        "action": "hold",
-        "target_cash_amount": current,
-        "confidence": decision["confidence"],
-        "reasons": decision["reasons"],
-        "note": note,
-        "hold_reason": "rejected",
+        symbol: 0.0 if each["action"] == "hold" else each["target_cash_amount"] - positions[symbol]
+        for symbol, each in decisions.items()
     }
+
+
+def _needed(
+    changes: Mapping[str, float], portfolio: Mapping[str, float], min_cash_ratio: float, cost_rate: float
+) -> CashFault:
+    """What changes of positions cost and bring."""
+    return CashFault(
+        available_cash=portfolio["available_cash"],
+        required_cash=sum(change for change in changes.values() if change > 0),
+        proceeds=-sum(change for change in changes.values() if change < 0) * (1 - cost_rate),
+        total=portfolio["total_assets"],
+        min_cash_ratio=min_cash_ratio,
+    )
 
 
 _KEYWORDS = (

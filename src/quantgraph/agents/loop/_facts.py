@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -65,8 +66,10 @@ class SymbolFacts:
         Volume of the last session over the mean of the last 20, that one among them.
     least_shares, least_buy
         The smallest buy, and what it costs at the open, without fees.
+    fundamentals
+        See :func:`.fundamental_data`.
     price_earnings, dividend_yield
-        Where the data have filings and dividends, or daily indicators; the yield in percent.
+        Of them: where the data have filings and dividends, or daily indicators; the yield in percent.
     range_place
         Where the last close lies between the low (0) and the high (100) of the last 252 sessions.
     """
@@ -86,9 +89,16 @@ class SymbolFacts:
     volume_ratio: float | None
     least_shares: Quantity | None
     least_buy: float | None
-    price_earnings: float | None
-    dividend_yield: float | None
+    fundamentals: Mapping[str, float | None]
     range_place: float | None
+
+    @property
+    def price_earnings(self) -> float | None:
+        return self.fundamentals["pe_ratio"]
+
+    @property
+    def dividend_yield(self) -> float | None:
+        return self.fundamentals["dividend_yield"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +167,7 @@ def facts_at_open(
     view, account = context.view, context.account
     listed = tuple(tools.symbols if symbols is None else symbols)
     marks, names = mark(account, view, at="open"), view.names()
-    total, valuation = value_of(account, marks), fundamental_data(view, listed)
+    total, fundamentals = value_of(account, marks), fundamental_data(view, listed)
     found = {}
     for symbol in listed:
         position, bars = account.positions.get(symbol), known_bars(tools, symbol)
@@ -176,8 +186,7 @@ def facts_at_open(
             open=price,
             least_shares=least,
             least_buy=None if least is None or price is None else float(least) * price,
-            price_earnings=valuation[symbol]["pe_ratio"],
-            dividend_yield=valuation[symbol]["dividend_yield"],
+            fundamentals=fundamentals[symbol],
             **_of_bars(bars),
         )
     told = _account_facts(context, tools, total)
@@ -280,19 +289,21 @@ def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tu
     newest = {key: max(each) for key, each in items.items()}
     order = sorted(items, key=lambda key: (-newest[key][0].timestamp(), key))
     words = {key: f"{title} {text}" for key, (_, text, title, _) in newest.items()}
-    names, shown, found = view.names(), set[str](), dict[str, re.Pattern[str]]()
-    for symbol in symbols:
-        own = [key for key in order if symbol in {each[3] for each in items[key]}]
-        code = re.escape(symbol.partition(".")[0])
-        name = names.get(symbol) or _name_in([words[key] for key in own], code)
-        found[symbol] = re.compile(f"{_AS_WORD[len(code) > 1].format(code)}{name and f'|{re.escape(name)}'}")
-        own.sort(key=lambda key: not found[symbol].search(words[key]))
-        shown.update(own[:most])
+    stories: dict[str, list[str]] = {symbol: [] for symbol in symbols}
+    for key in order:
+        for symbol in {each[3] for each in items[key]}:
+            stories[symbol].append(key)
+    names, shown, naming = view.names(), set[str](), dict[str, set[str]]()
+    for symbol, own in stories.items():
+        code = symbol.partition(".")[0]
+        found = _naming(code, names.get(symbol) or _name_in([words[key] for key in own], code))
+        naming[symbol] = {key for key in own if found.search(words[key])}
+        shown.update(sorted(own, key=lambda key: key not in naming[symbol])[:most])
     told = []
     for key in filter(shown.__contains__, order):
         of, (instant, text, title, _) = {each[3] for each in items[key]}, newest[key]
-        own_symbols = tuple(symbol for symbol in symbols if symbol in of)
-        named = tuple(symbol for symbol in own_symbols if found[symbol].search(words[key]))
+        own_symbols = tuple(sorted(of, key=symbols.index))
+        named = tuple(symbol for symbol in own_symbols if key in naming[symbol])
         told.append(
             Headline(day=f"{instant:%Y-%m-%d}", title=title, text=text, symbols=own_symbols, named=named)
         )
@@ -304,12 +315,22 @@ _AS_WORD = ("[(:$] ?{0}(?![A-Za-z0-9])", "(?<![A-Za-z0-9]){0}(?![A-Za-z0-9])")
 _LEGAL = "Companies|Company|Co|Corporation|Corp|Group|Incorporated|Inc|International"
 
 
+@lru_cache(maxsize=1 << 14)  # every session reads the news of the same symbols
+def _naming(code: str, name: str) -> re.Pattern[str]:
+    """What names a symbol in a text: its code, or its name unless that is ""."""
+    return re.compile(f"{_AS_WORD[len(code) > 1].format(re.escape(code))}{name and f'|{re.escape(name)}'}")
+
+
 def _name_in(texts: Sequence[str], code: str) -> str:
     """The word that texts most often put before a code in brackets; "" if none does."""
-    name = rf"(?!(?:{_LEGAL})\b)([A-Z][\w-]*[a-z])(?:['’]s|\.com)?"
-    before = re.compile(rf"{name},?(?: (?:{_LEGAL})\.?)* ?\((?:[A-Za-z]+: ?)?{code}\)")
-    counts = Counter(word for text in texts for word in before.findall(text))
+    counts = Counter(word for text in texts for word in _before(code).findall(text))
     return max(counts, key=lambda word: (counts[word], word), default="")
+
+
+@lru_cache(maxsize=1 << 14)
+def _before(code: str) -> re.Pattern[str]:
+    name = rf"(?!(?:{_LEGAL})\b)([A-Z][\w-]*[a-z])(?:['’]s|\.com)?"
+    return re.compile(rf"{name},?(?: (?:{_LEGAL})\.?)* ?\((?:[A-Za-z]+: ?)?{re.escape(code)}\)")
 
 
 def _words_of(record: Record) -> tuple[str, str]:
