@@ -95,7 +95,7 @@ def check_orders(lines: list[dict]) -> None:
 
 @pytest.mark.parametrize(("what", "parts"), [("asked", SESSIONS), ("orders", 1)])
 def test_a_kill_at_every_boundary_of_every_transaction_changes_nothing(what, parts, folder):
-    transactions = 1 + 1 + parts  # the schema, the opening, the sessions
+    transactions = 1 + 1 + 1 + parts  # the schema, the opening, the window, the sessions
     told = crash(folder, what, "boundary")
     check_journal(told["journal"])
     check_orders(told["journal"])

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -183,6 +183,18 @@ class _LinesAbove:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._console.file, name)
+
+
+def protocol_streams() -> tuple[TextIO, TextIO]:
+    """Take stdin and stdout for the protocol: what else is printed goes to stderr."""
+    sys.stdout.flush()
+    lines_in = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
+    lines_out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return lines_in, lines_out
 
 
 @contextmanager

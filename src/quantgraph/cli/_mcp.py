@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
 from quantgraph._util.texts import SOURCES
-from quantgraph.cli._console import AsJson, Debug, echo, print_status, usage_errors
+from quantgraph.cli._console import AsJson, Debug, echo, print_status, protocol_streams, usage_errors
 from quantgraph.cli._help import PanelCommand
 from quantgraph.cli._ledger import RunsFolder, recorded_folder
 from quantgraph.cli._run import RecordedRun, leave_soon, showing_run
@@ -163,21 +162,9 @@ def _access(http: bool, port: int, services: tuple[int, ...] | None, token: str 
     from quantgraph.integrations.mcp import McpAccess
 
     if not http and services is None:
-        return McpAccess(stdio=_protocol_streams())
+        return McpAccess(stdio=protocol_streams())
     access = McpAccess(port=port if http else None, services=services)
     return replace(access, token=token) if token else access
-
-
-def _protocol_streams() -> tuple[TextIO, TextIO]:
-    """Take stdin and stdout for the protocol: what else is printed goes to stderr."""
-    sys.stdout.flush()
-    lines_in = os.fdopen(os.dup(0), encoding="utf-8", errors="replace")
-    lines_out = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return lines_in, lines_out
 
 
 def _begun(new: str, own: dict[str, Any], out: Path | None) -> tuple[Any, str]:
