@@ -165,7 +165,11 @@ def test_an_unknown_action_is_a_fault_and_no_silent_hold(action):
 @pytest.mark.parametrize(
     ("action", "target", "wrong"),
     [
-        ("increase", 2000, "above the current value 3000.00; to add 2000.00 write 5000.00"),
+        (
+            "increase",
+            2000,
+            "above the current value 3000.00; write what the position is to be worth, or hold",
+        ),
         ("decrease", 4000, "below the current value 3000.00"),
         ("close", 3000, "equal to 0"),
     ],

@@ -96,7 +96,7 @@ def test_equal_faults_are_one_line():
     text = fault_retry_text(faults, None, POSITIONS, POSITIONS)
     assert text.splitlines()[1:] == [
         "- AAPL, MSFT, TSLA, V: decisions must be an object by symbol, not […]",
-        "Answer with the same JSON for these symbols alone; all other decisions stand: AAPL, MSFT, TSLA, V",
+        "Decide again with the same JSON, for these symbols alone: AAPL, MSFT, TSLA, V",
     ]
 
 

@@ -281,10 +281,11 @@ class DualLoop(ModelLoop[DualAgentState]):
         ranked = sorted(merged, key=lambda name: (places[name], -merged[name]["confidence"]))
         refuted = {name for name, fault in faults.items() if fault.kind != "missing"}
         decided = {name: merged[name] for name in ranked if name not in refuted}
-        short = check_cash(decided, positions, batch.portfolio, **batch.limits)
-        bought = {name for name, each in decided.items() if each["target_cash_amount"] > positions[name]}
         _, refused, pending = self._tried(decided)
         of_cash = {name for name, each in refused.items() if each.code == "insufficient_cash"}
+        valid = {name: each for name, each in decided.items() if name not in refused.keys() - of_cash}
+        short = check_cash(valid, positions, batch.portfolio, **batch.limits)
+        bought = {name for name, each in valid.items() if each["target_cash_amount"] > positions[name]}
         if short:
             refused = {name: each for name, each in refused.items() if name not in of_cash}
         again = [
@@ -358,7 +359,8 @@ class DualLoop(ModelLoop[DualAgentState]):
             return text
         lots = context.rules.lots(rejection.order.symbol, context.moment.session.date())
         least = least_buys_of(self.batch.features).get(rejection.order.symbol, math.nan)
-        return f"{text}; {told('lots', self.batch.language, lots.first, lots.step, least)}"
+        target = self.batch.positions[rejection.order.symbol] + least
+        return f"{text}; {told('lots', self.batch.language, lots.first, lots.step, least, target)}"
 
 
 def _sells_first(decisions: Mapping[str, CheckedDecision], positions: Mapping[str, float]) -> list[str]:

@@ -231,14 +231,11 @@ def _contradiction(action: Action, target: float, current: float) -> DecisionFau
     wanted = relations[action]
     value = _amount(current)
     zh, en = ("0", "0") if action == "close" else (f"当前市值 {value}", f"the current value {value}")
-    if action == "increase" and not target:
+    if action == "increase":
         zh, en = (
             f"{zh}；请写买入后持仓的总市值，或 hold",
             f"{en}; write what the position is to be worth, or hold",
         )
-    elif action == "increase":
-        more = _amount(current + target)
-        zh, en = f"{zh}；要增加 {_amount(target)} 请写 {more}", f"{en}; to add {_amount(target)} write {more}"
     return DecisionFault(
         "logic",
         zh=f"{action} 的目标 {_amount(target)} 应{wanted[0]}{zh}",

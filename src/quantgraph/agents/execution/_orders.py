@@ -55,6 +55,8 @@ class Orders:
             )
             return {"error": nothing}
         order = self.order(symbol, decision, 1)
+        if order is None and decision["action"] == "buy":
+            return {"error": self._enough_text(symbol, self.target(decision["confidence"]))}
         outcome = order and self.context.market.copy().submit(order)
         if isinstance(outcome, Pending):
             return {"pending": outcome.message}
@@ -121,34 +123,46 @@ class Orders:
             amount + self.context.rules.charges(symbol, "buy", shares, amount, day).total if shares else ZERO
         )
 
-    def _least_text(self, symbol: str) -> str:
+    def _enough_text(self, symbol: str, aim: Decimal) -> str:
+        """Say that what is held is as much as a buy aims at, but for less than a lot."""
+        facts = self.facts.symbols[symbol]
+        return say(
+            self.context.language,
+            zh=f"持有的 {facts.held} 股值 {facts.value:.2f}，离目标 {aim} 不足一手，没有可买的；可以 hold",
+            en=f"the {facts.held} shares held are worth {facts.value:.2f}, less than a lot below the aim of "
+            f"{aim}: nothing is bought; hold, or aim higher",
+        )
+
+    def _least_text(self, symbol: str, *, reach: bool = True) -> str:
         """What the least buy costs, and the confidence that reaches it; "" without a price."""
         price, least = self._price(symbol), self.facts.symbols[symbol].least_shares
         if price is None or least is None:
             return ""
         cost, full, language = self._paid(symbol, price, least), self.target(1.0), self.context.language
         needed = (cost + price * self.context.account.quantity(symbol)) / full if full else Decimal(2)
-        reach = say(language, zh="，达不到", en=", which it does not reach")
+        where = say(language, zh="，达不到", en=", which it does not reach")
         if needed <= 1:
             from_here = needed.quantize(_STEP, ROUND_CEILING)
-            reach = say(language, zh=f"，需 confidence {from_here} 起", en=f", from confidence {from_here}")
-            reach = reach if self.options.size == "confidence" else ""
+            where = say(language, zh=f"，需 confidence {from_here} 起", en=f", from confidence {from_here}")
+            where = where if self.options.size == "confidence" else ""
         text = say(
             language,
             zh=f"最少买 {least} 股，含费用 {cost}",
             en=f"least buy: {least} shares, {cost} with fees",
         )
-        return text + reach
+        return text + where * reach
 
     def _lost_text(self, symbol: str, cost: Decimal, cash: Decimal) -> str:
-        least = self._least_text(symbol)
+        least = self._least_text(symbol, reach=False)
         return say(
             self.context.language,
             zh=f"现金不够：{symbol} 的买入要 {cost}；卖出和 confidence 更高的买入之后剩 {cash:.2f}，"
-            f"confidence 相同的按比例分，分到的不够一手（{least}）。其他决策不变，请重新决策",
-            en=f"the cash does not reach it: a buy of {symbol} takes {cost}; {cash:.2f} is left after sales "
-            "and the buys of more confidence, those of equal confidence have a part of it each, and this "
-            f"part buys no lot ({least}). The other decisions stand; decide again",
+            f"confidence 相同的按比例分，分到的不够一手（{least}）。其他买入都排在前面，再高的 confidence "
+            "也不会提前：请重新决策，例如 hold",
+            en=f"the cash does not reach it: a buy of {symbol} takes {cost}; {cash:.2f} is left after "
+            "sales and the buys of more confidence, those of equal confidence have a part of it each, and this "
+            f"part buys no lot ({least}). The other buys stand before it now, whatever its confidence: decide "
+            "again, for example to hold",
         )
 
     def _price(self, symbol: str) -> Decimal | None:

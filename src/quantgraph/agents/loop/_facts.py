@@ -275,9 +275,12 @@ def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tu
 
     Those that name the symbol come before others, then newer ones before older: by its code, by the name that
     the data have, else by the word that news put before its code, as in ``Boeing (NYSE:BA)``. The view knows
-    which are surely published: those of the session's own day only if it was asked for them.
+    which are surely published: those of the session's own day only if it was asked for them. The last of the
+    ``days`` is that of the session before: on a Monday what is of Friday and the weekend counts as one.
     """
-    since = (view.moment.session - timedelta(days=days)).to_pydatetime()
+    before = view["ohlcv"].frozen("close").sessions[-1:]
+    eve = pd.Timestamp(before[0]) if len(before) else view.moment.session - timedelta(days=1)
+    since = (eve - timedelta(days=days - 1)).to_pydatetime()
     items: defaultdict[str, list[tuple[datetime, str, str, str]]] = defaultdict(list)
     for symbol in symbols:
         for record in reversed(view.records("news", symbol)):
