@@ -8,16 +8,6 @@ from quantgraph.agents.dual_agent._config import Agents, Meter, is_model_failure
 from quantgraph.llm.messages import read
 from quantgraph.testing import ScriptedChatModel
 
-APPLE = {
-    "market_cap": 2850000000000.0,
-    "pe_ratio": 28.5,
-    "dividend_yield": 0.52,
-    "week_52_high": 199.62,
-    "week_52_low": 164.08,
-    "quarterly_dividend": 0.24,
-}
-"""Fundamentals."""
-
 
 def item(symbol, value=0.0, **market_data):
     """Features of one symbol, as they are written down for the two symbols of the examples."""

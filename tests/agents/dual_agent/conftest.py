@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from dual_agent_models import APPLE, item
+from dual_agent_models import item
 
 from quantgraph.agents.memory import PipelineContext
 
@@ -17,7 +17,14 @@ def rising():
 def features():
     """AAPL with fundamentals and a position of 5,000, TSLA with one of 3,000."""
     apple = item("AAPL", 5_000.0, price=185.50)
-    apple["features"]["fundamental_data"] = dict(APPLE)
+    apple["features"]["fundamental_data"] = {
+        "market_cap": 2850000000000.0,
+        "pe_ratio": 28.5,
+        "dividend_yield": 0.52,
+        "week_52_high": 199.62,
+        "week_52_low": 164.08,
+        "quarterly_dividend": 0.24,
+    }
     return [apple, item("TSLA", 3_000.0)]
 
 

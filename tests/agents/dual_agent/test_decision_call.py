@@ -15,8 +15,6 @@ from quantgraph.agents.dual_agent._config import LLMClient, LLMConfig
 from quantgraph.errors import BadOption, ModelUnavailable, NotConfigured
 from quantgraph.testing import Fault, OpenAIStub
 
-HOLD = {"AAPL": decision("hold"), "TSLA": decision("hold")}
-BUY = {"AAPL": decision("increase", 7500), "TSLA": decision("hold")}
 REJECTED = {
     "symbol": "AAPL",
     "reason": "insufficient_cash",
@@ -58,7 +56,7 @@ def test_the_documented_example(features):
 
 
 def test_the_decision_sees_the_documented_facts(features):
-    models = Models(HOLD)
+    models = Models({"AAPL": decision("hold"), "TSLA": decision("hold")})
     decide_batch_dual_agent(features, models.cfg)
     (facts,) = models.facts
     assert facts["portfolio_info"] == {
@@ -250,7 +248,8 @@ def test_a_model_without_its_key_is_no_hold(features, monkeypatch):
 
 def test_a_spent_budget_is_a_fallback_and_counts_over_the_run(features):
     usage = {"input_tokens": 900, "output_tokens": 10, "total_tokens": 910}
-    models = Models(HOLD, HOLD, usage=usage)
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models(hold, hold, usage=usage)
     cfg = models.cfg
     cfg["llm"] |= {"budget": {"max_prompt_tokens": 20_000}}
     first = decide_batch_dual_agent(features, cfg, run_id="spends")
@@ -263,7 +262,7 @@ def test_a_spent_budget_is_a_fallback_and_counts_over_the_run(features):
 
 
 def test_a_context_gives_the_configuration_and_takes_the_decisions(features, context):
-    models = Models(BUY)
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
     ctx = context(models)
     ctx.put("portfolio", {"cash": 50_000})
     results = decide_batch_dual_agent(features, ctx=ctx)
@@ -280,7 +279,8 @@ def on(features, date):
 
 
 def test_the_memory_of_a_later_day_and_of_the_same_one_is_not_shown(features, context):
-    models = Models(BUY, HOLD, HOLD)
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")}, hold, hold)
     ctx = context(models)
     decide_batch_dual_agent(on(features, "2025-06-16"), ctx=ctx)
     decide_batch_dual_agent(on(features, "2025-06-13"), ctx=ctx)
@@ -289,7 +289,8 @@ def test_the_memory_of_a_later_day_and_of_the_same_one_is_not_shown(features, co
 
 
 def test_a_hold_in_place_of_a_rejected_decision_leaves_nothing_in_the_memory(features, context):
-    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("increase", 4000)}, HOLD)
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("increase", 4000)}, hold)
     ctx = context(models)
     decide_batch_dual_agent(features, ctx=ctx)
     assert len(ctx.memory.episodes.query()) == 2
@@ -299,14 +300,15 @@ def test_a_hold_in_place_of_a_rejected_decision_leaves_nothing_in_the_memory(fea
 
 
 def test_features_without_a_date_make_no_memory(features, context):
-    models = Models(BUY)
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
     ctx = context(models)
     decide_batch_dual_agent(on(features, None), ctx=ctx)
     assert ctx.memory.episodes.query() == []
 
 
 def test_the_memory_is_loaded_and_stored(features, context):
-    models = Models(BUY, HOLD)
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")}, hold)
     ctx = context(models)
     decide_batch_dual_agent(features, ctx=ctx)
     decide_batch_dual_agent(on(features, "2025-06-16"), ctx=ctx)
@@ -320,7 +322,7 @@ def test_the_memory_is_loaded_and_stored(features, context):
 
 
 def test_a_history_of_the_caller_is_used_with_its_holds(features, context):
-    models = Models(HOLD)
+    models = Models({"AAPL": decision("hold"), "TSLA": decision("hold")})
     records = [
         {"date": "2025-06-10", "action": "increase", "target_cash_amount": 5000, "confidence": 0.8},
         {"date": "2025-06-11", "action": "hold", "target_cash_amount": 5000, "confidence": 0.7},
@@ -336,7 +338,7 @@ def test_a_history_of_the_caller_is_used_with_its_holds(features, context):
 
 
 def test_the_last_decisions_are_the_history_where_there_is_no_other(features):
-    models = Models(HOLD)
+    models = Models({"AAPL": decision("hold"), "TSLA": decision("hold")})
     last = {
         "TSLA": {
             "action": "hold",
@@ -354,7 +356,8 @@ def test_the_last_decisions_are_the_history_where_there_is_no_other(features):
 @pytest.mark.parametrize(("mode", "hits"), [("full", 2), ("llm_write_only", 0), ("off", 0)])
 def test_the_cache_modes(features, tmp_path, monkeypatch, mode, hits):
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path))
-    models = Models(HOLD, HOLD)
+    hold = {"AAPL": decision("hold"), "TSLA": decision("hold")}
+    models = Models(hold, hold)
     results = [decide_batch_dual_agent(features, models.cfg | {"cache": {"mode": mode}}) for _ in range(2)]
     assert len(models.model.calls) == 4 - hits
     assert [each["__meta__"]["cache_hits"] for each in results] == [0, hits]
@@ -363,7 +366,7 @@ def test_the_cache_modes(features, tmp_path, monkeypatch, mode, hits):
 def test_a_reply_that_fails_a_check_is_not_served_again(features, tmp_path, monkeypatch):
     monkeypatch.setenv("QUANTGRAPH_CACHE_DIR", str(tmp_path))
     faulty = {"AAPL": decision("increase", 1), "TSLA": decision("hold")}
-    good = HOLD
+    good = {"AAPL": decision("hold"), "TSLA": decision("hold")}
     models = Models(faulty, good, good)
     cfg = models.cfg | {"cache": {"mode": "full"}, "agents": {"retry": {"max_attempts": 1}}}
     assert decide_batch_dual_agent(features, cfg)["AAPL"]["hold_reason"] == "fallback"
@@ -387,7 +390,7 @@ def test_the_filter_alone(features):
 
 
 def test_the_decision_alone_with_a_prompt_of_ones_own(features):
-    models = Models(BUY)
+    models = Models({"AAPL": decision("increase", 7500), "TSLA": decision("hold")})
     config, meta = LLMConfig(model=models.model, cache={"enabled": False}), {}
     results = _decide_batch_portfolio_dual_agent(
         features, config, "Decide.", LLMClient({"decision": config}), meta, models.cfg

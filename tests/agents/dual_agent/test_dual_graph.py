@@ -16,15 +16,6 @@ from quantgraph.runtime import Resources
 FILTERED = {"features": {"filter": True}}
 
 
-def hosted(schema, **options):
-    """A graph around the subgraph."""
-    host = StateGraph(schema)
-    host.add_node("desk", create_dual_agent_subgraph(**options))
-    host.add_edge(START, "desk")
-    host.add_edge("desk", END)
-    return host
-
-
 def test_it_decides_from_features_and_repairs_one_symbol(features):
     models = Models(
         {"AAPL": decision("increase", 7_500), "TSLA": decision("increase", 1)}, {"TSLA": decision("close")}
@@ -36,7 +27,10 @@ def test_it_decides_from_features_and_repairs_one_symbol(features):
 
 def test_it_works_inside_of_another_graph(features):
     models = Models({"AAPL": decision("increase", 7_500), "TSLA": decision("hold")})
-    host = hosted(DualAgentState, model=models.model, cfg=FILTERED)
+    host = StateGraph(DualAgentState)
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, cfg=FILTERED))
+    host.add_edge(START, "desk")
+    host.add_edge("desk", END)
     done = host.compile().invoke({"features_list": features, "cash": 50_000})
     assert done["decisions"]["AAPL"]["cash_change"] == 2_500
     assert done["reasoning"] == {"AAPL": "why AAPL"}
@@ -96,8 +90,11 @@ class Sharing(TypedDict, total=False):
 def test_each_moment_of_a_thread_is_decided_on_its_own_features(small_market, schema):
     market = small_market({"AAPL": [float(100 + day) for day in range(9)]})
     models = Models(*[{"AAPL": decision("hold")}] * 3)
+    host = StateGraph(schema)
     resources = Resources(store=market.store)
-    host = hosted(schema, model=models.model, resources=resources)
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, resources=resources))
+    host.add_edge(START, "desk")
+    host.add_edge("desk", END)
     graph, thread = host.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "one"}}
     done = [
         graph.invoke({"data_ref": market.ref, "moment": day, "cash": 1_000}, thread)
@@ -117,7 +114,10 @@ def test_a_rejected_order_is_renewed_alone_and_once(features):
         {"AAPL": decision("increase", 6_000)},
         {"AAPL": decision("hold"), "TSLA": decision("hold")},
     )
-    host = hosted(DualAgentState, model=models.model, cfg=FILTERED)
+    host = StateGraph(DualAgentState)
+    host.add_node("desk", create_dual_agent_subgraph(model=models.model, cfg=FILTERED))
+    host.add_edge(START, "desk")
+    host.add_edge("desk", END)
     graph, thread = host.compile(checkpointer=InMemorySaver()), {"configurable": {"thread_id": "one"}}
     first = graph.invoke({"features_list": features, "cash": 50_000}, thread)
     refused = {"symbol": "AAPL", "reason": "limit_up", "retry_count": 2}

@@ -302,12 +302,17 @@ ITEM = {"symbol": "A", "features": {"market_data": {}, "position_state": {}}}
             [{"symbol": "A", "features": {"market_data": {"ticker": "UNKNOWN"}}}],
             "of A are those of 'UNKNOWN'",
         ),
-        *(
-            (
-                [{"symbol": "A", "features": {"position_state": {"current_position_value": value}}}],
-                "number >= 0",
-            )
-            for value in ("much", float("nan"), -1.0)
+        (
+            [{"symbol": "A", "features": {"position_state": {"current_position_value": "much"}}}],
+            "must be a number >= 0",
+        ),
+        (
+            [{"symbol": "A", "features": {"position_state": {"current_position_value": float("nan")}}}],
+            "must be a number >= 0",
+        ),
+        (
+            [{"symbol": "A", "features": {"position_state": {"current_position_value": -1.0}}}],
+            "must be a number >= 0",
         ),
     ],
 )
@@ -316,6 +321,10 @@ def test_features_that_cannot_be_used_are_named_in_one_line(given, message):
         check_features_list(given)
     assert "\n" not in str(caught.value)
     assert caught.value.data["parameter"] == "features_list"
+
+
+def test_good_features_pass_as_they_are():
+    assert check_features_list(GIVEN) == GIVEN
 
 
 BARS = pd.DataFrame(

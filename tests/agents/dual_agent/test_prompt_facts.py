@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from dual_agent_models import APPLE
 
 from quantgraph.agents.dual_agent import _prompts
 from quantgraph.agents.dual_agent._prompts import as_data, filter_facts, table_rows
@@ -21,7 +20,14 @@ AAPL = {
         "date": "2025-06-15",
         "price": 185.50,
     },
-    "fundamental_data": APPLE,
+    "fundamental_data": {
+        "market_cap": 2850000000000.0,
+        "pe_ratio": 28.5,
+        "dividend_yield": 0.52,
+        "week_52_high": 199.62,
+        "week_52_low": 164.08,
+        "quarterly_dividend": 0.24,
+    },
     "news_events": {
         "top_k_events": [
             "Apple announces new product - Revolutionary AI chip unveiled",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quantgraph.agents.memory import DecisionEpisode
+from quantgraph.agents.memory._episodes import decision_line
 from quantgraph.errors import BadOption
 
 
@@ -15,9 +16,27 @@ def episode(**fields: Any) -> DecisionEpisode:
     return DecisionEpisode(**{"symbol": "AAPL", "action": "increase", "date": "2025-06-10", **fields})
 
 
-def test_the_date_is_that_of_the_features() -> None:
-    stored = episode(date="", market_context={"ticker": "AAPL", "date": "2025-06-15"}, target_amount=7500.0)
-    assert stored.line == "2025-06-15: increase to $7500 (confidence: 0.5)"
+def test_the_stored_form_of_a_decision_is_taken_and_its_date_is_that_of_the_features() -> None:
+    features = {"market_data": {"ticker": "AAPL", "close_7d": [180.0, 182.0], "date": "2025-06-15"}}
+    decision = {
+        "action": "increase",
+        "target_cash_amount": 7500.0,
+        "confidence": 0.75,
+        "reasons": ["Strong momentum", "Reasonable valuation"],
+    }
+    stored = DecisionEpisode(
+        symbol="AAPL",
+        action=decision["action"],
+        target_amount=decision["target_cash_amount"],
+        reasoning="; ".join(decision["reasons"]),  # type: ignore[arg-type]
+        confidence=decision["confidence"],
+        market_context=features.get("market_data", {}),
+        signals=features.get("technical_indicators", {}),
+        tags=["increase", "momentum"],
+    )
+    assert stored.date == "2025-06-15"
+    assert stored.reasoning == "Strong momentum; Reasonable valuation"
+    assert stored.line == "2025-06-15: increase to $7500 (confidence: 0.75)"
 
 
 def test_without_a_simulated_date_there_is_no_episode() -> None:
@@ -41,6 +60,12 @@ def test_without_a_simulated_date_there_is_no_episode() -> None:
 )
 def test_the_line_of_a_prompt(fields: dict[str, Any], line: str) -> None:
     assert episode(**fields).line == line
+
+
+def test_a_hold_is_at_its_value() -> None:
+    assert decision_line("2025-06-11", "hold", 5000.0, 0.7) == "2025-06-11: hold at $5000 (confidence: 0.7)"
+    told = decision_line("2025-06-11", "hold", 5000.0, 0.7, symbol="600519.SH")
+    assert told == "2025-06-11: hold at ¥5000 (confidence: 0.7)"
 
 
 def test_the_id_is_of_run_strategy_day_and_symbol_so_an_outcome_replaces() -> None:

@@ -89,6 +89,15 @@ def test_what_is_written_is_read_by_another_memory_of_the_file(tmp_path: Path) -
         assert len(EpisodicMemory(later).query()) == 3
 
 
+def test_an_item_that_another_process_changed_is_read_again() -> None:
+    graph = InMemoryStore()
+    memory, first = EpisodicMemory(graph, namespace=("mine",)), episode()
+    memory.add(first)
+    assert memory.query()[0].actual_result is None
+    graph.put(("mine",), first.id, first.to_json() | {"actual_result": 1.5})
+    assert memory.query()[0].actual_result == 1.5
+
+
 def test_an_item_that_is_not_an_episode_is_named() -> None:
     graph = InMemoryStore()
     graph.put(("mine",), "odd", {"symbol": "A"})

@@ -83,6 +83,11 @@ def test_a_memory_that_is_cut_is_not_widened_again() -> None:
     assert days(memory.at("2025-03-10").query()) == []
 
 
+def test_runs_on_one_store_keep_their_episodes_apart() -> None:
+    memory = filled(episode("2025-03-10", run_id="a"), episode("2025-03-10", run_id="b"))
+    assert len(memory.query()) == 2
+
+
 def test_query_filters_by_everything_it_is_told() -> None:
     memory = filled(
         episode("2025-06-10", tags=["momentum", "uptrend"], strategy="dual_agent"),

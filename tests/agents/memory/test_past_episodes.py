@@ -237,6 +237,12 @@ def test_the_texts_of_a_prompt() -> None:
         "2025-06-10: increase to $5000 (confidence: 0.8) -> +2.3%\n"
         "2025-06-11: increase to $5000 (confidence: 0.8)"
     }
+    many = history_texts([episode(day) for day in range(10, 20)], ["AAPL"], n=5)["AAPL"].splitlines()
+    assert (many[1][:10], many[5][:10], many[6]) == (
+        "2025-06-15",
+        "2025-06-19",
+        "(5 earlier ones are left out)",
+    )
 
 
 def test_with_a_memo_settled_episodes_are_not_made_again() -> None:

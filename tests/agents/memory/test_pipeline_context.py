@@ -41,6 +41,21 @@ def test_a_portfolio_goes_in_and_decisions_come_out() -> None:
     assert (ctx.has("portfolio"), ctx.keys()) == (True, ("portfolio", "decisions"))
 
 
+def test_the_memory_is_loaded_as_the_next_decision_loads_it() -> None:
+    pipeline_ctx = PipelineContext(memory_enabled=True)
+    pipeline_ctx.memory.episodes.add(
+        DecisionEpisode(
+            symbol="AAPL", action="increase", target_amount=5000.0, confidence=0.8, date="2025-06-10"
+        )
+    )
+    decision_history = {}
+    for item in [{"symbol": "AAPL"}, {"symbol": "TSLA"}]:
+        text = pipeline_ctx.memory.episodes.get_for_prompt(item["symbol"], n=5)
+        if text:
+            decision_history[item["symbol"]] = text
+    assert decision_history == {"AAPL": "2025-06-10: increase to $5000 (confidence: 0.8)"}
+
+
 def test_contexts_have_memories_of_their_own_unless_one_is_given() -> None:
     shared = EpisodicMemory()
     contexts = [PipelineContext(), PipelineContext(memory=shared), PipelineContext(memory=shared)]

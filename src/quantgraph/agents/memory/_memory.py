@@ -360,6 +360,7 @@ class _Prices:
 
     def __init__(self, view: View) -> None:
         self._panel = view["ohlcv"]
+        self._columns: dict[str, tuple[NDArray[np.datetime64], Floats, dict[str, int]]] = {}
 
     def outcome(self, session: pd.Timestamp, horizon: int, episode: DecisionEpisode) -> DecisionEpisode:
         """The episode with its outcome, if that is known by now."""
@@ -385,5 +386,10 @@ class _Prices:
         return 1.0
 
     def _column(self, name: str, symbol: str) -> tuple[NDArray[np.datetime64], Floats]:
-        frame = self._panel.frozen(name)
-        return frame.sessions, frame.rows(slice(None), frame.positions((symbol,)))[:, 0]
+        if name not in self._columns:
+            frame = self._panel.frozen(name)
+            places = {each: place for place, each in enumerate(frame.symbols)}
+            self._columns[name] = frame.sessions, frame.values, places
+        sessions, values, places = self._columns[name]
+        place = places.get(symbol)
+        return sessions, np.full(len(sessions), np.nan) if place is None else values[:, place]
