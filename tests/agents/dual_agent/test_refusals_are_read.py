@@ -92,7 +92,7 @@ def test_with_replies_left_all_that_was_said_last_is_traded(markets, name, cash,
     assert 0 < ended_early < len(done)
 
 
-def test_form_logic_cash_and_the_market_are_refused_in_one_message(markets):
+def test_form_logic_and_the_market_are_refused_in_one_message_and_what_fits_stands(markets):
     """On 2025-10-10 a lot of 600519.SH costs more than 140,000."""
     models = Models(
         {
@@ -113,9 +113,9 @@ def test_form_logic_cash_and_the_market_are_refused_in_one_message(markets):
     )
     assert '- 688981.SH: action is "buy"' in told
     assert "- 600519.SH: the market refuses it, lot_size: " in told
-    assert "the increases cost 80000.00; cash is 60000.00" in told
-    assert told.endswith("600036.SH, 600519.SH, 601398.SH, 688981.SH")
-    assert {each["hold_reason"] for each in done["decisions"].values()} == {"model"}
+    assert "the increases cost" not in told  # what is refused takes no cash
+    assert told.endswith(": 600519.SH, 601398.SH, 688981.SH")
+    assert done["decisions"]["600036.SH"]["action"] == "increase"
     assert done["meta"]["calls"] == 2
 
 

@@ -55,8 +55,6 @@ class Orders:
             )
             return {"error": nothing}
         order = self.order(symbol, decision, 1)
-        if order is None and decision["action"] == "buy":
-            return {"error": self._enough_text(symbol, self.target(decision["confidence"]))}
         outcome = order and self.context.market.copy().submit(order)
         if isinstance(outcome, Pending):
             return {"pending": outcome.message}
@@ -123,16 +121,6 @@ class Orders:
             amount + self.context.rules.charges(symbol, "buy", shares, amount, day).total if shares else ZERO
         )
 
-    def _enough_text(self, symbol: str, aim: Decimal) -> str:
-        """Say that what is held is as much as a buy aims at, but for less than a lot."""
-        facts = self.facts.symbols[symbol]
-        return say(
-            self.context.language,
-            zh=f"持有的 {facts.held} 股值 {facts.value:.2f}，离目标 {aim} 不足一手，没有可买的；可以 hold",
-            en=f"the {facts.held} shares held are worth {facts.value:.2f}, less than a lot below the aim of "
-            f"{aim}: nothing is bought; hold, or aim higher",
-        )
-
     def _least_text(self, symbol: str, *, reach: bool = True) -> str:
         """What the least buy costs, and the confidence that reaches it; "" without a price."""
         price, least = self._price(symbol), self.facts.symbols[symbol].least_shares
@@ -160,9 +148,9 @@ class Orders:
             f"confidence 相同的按比例分，分到的不够一手（{least}）。其他买入都排在前面，再高的 confidence "
             "也不会提前：请重新决策，例如 hold",
             en=f"the cash does not reach it: a buy of {symbol} takes {cost}; {cash:.2f} is left after "
-            "sales and the buys of more confidence, those of equal confidence have a part of it each, and this "
-            f"part buys no lot ({least}). The other buys stand before it now, whatever its confidence: decide "
-            "again, for example to hold",
+            "sales and the buys of more confidence, those of equal confidence have a part of it each, and "
+            f"this part buys no lot ({least}). The other buys stand before it now, whatever its confidence: "
+            "decide again, for example to hold",
         )
 
     def _price(self, symbol: str) -> Decimal | None:
