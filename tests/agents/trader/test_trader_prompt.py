@@ -24,7 +24,7 @@ from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
 from quantgraph.tools import ToolContext
 
-HASHES = {"trader_day": "cfdcc5306e435cd6", "trader_en": "b943702c962b9109", "trader_zh": "9d793d67631b7600"}
+HASHES = {"trader_day": "cfdcc5306e435cd6", "trader_en": "adaa4401d5dd1ea6", "trader_zh": "067fc7149ca49384"}
 
 
 def context(market, day=-1, account=None, rules=None):
