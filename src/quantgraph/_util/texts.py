@@ -39,7 +39,7 @@ def say(language: str, *, zh: str, en: str) -> str:
 
 def table_beside(module: str, name: str) -> list[list[str]]:
     """The rows of a CSV file beside a module, which is named by its ``__file__``."""
-    with Path(module).with_name(name).open(encoding="utf-8", newline="") as lines:
+    with (Path(module).parent / name).open(encoding="utf-8", newline="") as lines:
         return list(csv.reader(lines))
 
 

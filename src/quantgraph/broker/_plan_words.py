@@ -7,40 +7,10 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from quantgraph._util.texts import Language, Note
+from quantgraph._util.texts import Language, Note, table_beside
 from quantgraph.broker._plan import TradePlan
 
-_WORDS = {
-    "stop_loss": Note(zh="止损 {}", en="stop loss {}"),
-    "take_profit": Note(zh="止盈 {}", en="take profit {}"),
-    "trailing_stop": Note(zh="移动止损 {}", en="trailing stop {}"),
-    "basis": Note(zh="从 {} 起算", en="counted from {}"),
-    "max_holding": Note(zh="最多持有 {} 个交易日", en="held at most {} sessions"),
-    "min_holding": Note(
-        zh="持有满 {} 个交易日才按信号卖出", en="held {} sessions or more before the signal sells"
-    ),
-    "max_positions": Note(zh="最多 {} 只", en="at most {} positions"),
-    "rank": Note(
-        zh="位置不够时按 {} 从高到低买入", en="buys the highest {} first where there is not room for all"
-    ),
-    "-rank": Note(
-        zh="位置不够时按 {} 从低到高买入", en="buys the lowest {} first where there is not room for all"
-    ),
-    "rebalance": Note(zh="{}把持仓调回目标比例", en="trades holdings back to their size {}"),
-    "band": Note(zh="偏离超过 {} 才调", en="only beyond a drift of {}"),
-    "trade_on": Note(zh="{}买卖", en="trades {}"),
-    "exit_on": Note(zh="{}按信号卖出", en="sells by the signal {}"),
-    "last": Note(zh="只按交易日前一日的信号买入", en="buys by the signal of the session before alone"),
-    "no_entry_on": Note(zh="不买入的日子：{}", en="no purchases on {}"),
-    "cooldown": Note(zh="卖出后 {} 个交易日内不再买", en="not bought again within {} sessions of a sale"),
-    "cash": Note(zh="初始资金 {}", en="starts with {}"),
-    "cash_reserve": Note(zh="留 {} 现金", en="keeps {} in cash"),
-    "commission": Note(zh="佣金 {}（税费另计）", en="commission {}, taxes and fees beside it"),
-    "slippage_bps": Note(zh="滑点 {} 个基点", en="slippage {} basis points"),
-    "benchmark": Note(zh="与 {} 比较", en="compared with {}"),
-    "new_signal": Note(zh="止损止盈后等新信号再买", en="buys again on a new signal"),
-    "any": Note(zh="止损止盈后信号仍在就再买", en="buys again while the signal stands"),
-}
+_WORDS = {word: Note(zh=zh, en=en) for word, zh, en in table_beside(__file__, "plan_words.csv")}
 _SIZES = {
     "equal_slots": Note(zh="每只等分资金", en="each position an equal slot"),
     "equal_weight": Note(zh="持仓等权", en="equal weights"),

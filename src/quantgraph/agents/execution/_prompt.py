@@ -14,7 +14,7 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.texts import Language, say
+from quantgraph._util.texts import Language, say, table_beside
 from quantgraph._util.values import plain_number
 from quantgraph.agents.execution._actions import Action
 from quantgraph.agents.loop._facts import OpenFacts
@@ -131,27 +131,7 @@ def _rounded(value: Any) -> Any:
     return short_number(float(value) if isinstance(value, Decimal) else value)
 
 
-_TOOL_LINES: Final = {
-    "get_kline_data": (
-        "symbol, limit, timeframe=1d",
-        "bars by 1d, 1w or 1mo, adjusted; volume in shares (US) or hands of 100 (China)",
-    ),
-    "get_indicator": (
-        "symbol, name, params, timeframe=1d, limit=1",
-        'MA, EMA, MACD, RSI, BOLL, KDJ or ATR; params {"period": 14}',
-    ),
-    "get_position": ("symbol", "what is held"),
-    "get_rules": ("symbol", "lots, price limits, resale, fees"),
-    "get_news": ("symbol, limit", "news before this open"),
-    "python_repl": (
-        "query",
-        'what Python prints; snapshot["ohlcv"]["close"] by session and symbol, "vol" in hundreds',
-    ),
-    "place_order": (
-        "action, reason, confidence",
-        "the decision: buy, sell or hold; confidence above 0 to trade",
-    ),
-}
+_TOOL_LINES: Final = {name: line for name, *line in table_beside(__file__, "prompts/tools_v1.csv")}
 """The parameters that the prompt names of each tool of the catalog, and what it does."""
 _KEPT_OF_FIELD = ("type", "enum", "items", "minimum", "maximum")
 

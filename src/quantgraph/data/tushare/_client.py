@@ -7,12 +7,14 @@ chained: errors of ``requests`` carry the request, and the request carries the t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -21,7 +23,6 @@ import requests
 import tenacity
 from pydantic import SecretStr
 
-from quantgraph.data._source import INDICATOR_FIELDS
 from quantgraph.data._vendor_tables import Endpoint, typed_rows
 from quantgraph.errors import (
     BadOption,
@@ -32,92 +33,16 @@ from quantgraph.errors import (
     SourceUnavailable,
 )
 
-_PRICES = ("open", "high", "low", "close", "pre_close", "change", "pct_chg", "vol", "amount")
 
-_ENDPOINTS = (
-    Endpoint(name="daily", numbers=_PRICES, row_limit=6000),
-    Endpoint(name="daily_basic", numbers=("close", *INDICATOR_FIELDS), row_limit=6000),
-    Endpoint(name="adj_factor", numbers=("adj_factor",)),
-    Endpoint(name="stk_limit", numbers=("pre_close", "up_limit", "down_limit"), row_limit=5800),
-    Endpoint(
-        name="suspend_d",
-        text=("ts_code", "suspend_timing", "suspend_type"),
-        row_limit=5000,
-        may_be_empty=True,
-    ),
-    Endpoint(
-        name="dividend",
-        text=("ts_code", "div_proc"),
-        dates=("end_date", "imp_ann_date", "record_date", "ex_date", "pay_date"),
-        numbers=("stk_div", "cash_div_tax"),
-        order=("ex_date", "ts_code"),
-        windowed=False,
-        may_be_empty=True,
-    ),
-    Endpoint(
-        name="anns_d",
-        text=("ts_code", "title", "url", "rec_time"),
-        dates=("ann_date",),
-        order=("ann_date", "ts_code"),
-        access="series",
-        may_be_empty=True,
-    ),
-    Endpoint(
-        name="income",
-        text=("ts_code", "report_type"),
-        dates=("ann_date", "f_ann_date", "end_date"),
-        numbers=("basic_eps", "diluted_eps", "total_revenue", "n_income_attr_p"),
-        order=("ann_date", "end_date"),
-        access="series",
-        windowed=False,
-        may_be_empty=True,
-        parts=({"report_type": "2"},),  # of single quarters, consolidated
-    ),
-    Endpoint(name="index_daily", numbers=_PRICES, row_limit=8000, access="series"),
-    Endpoint(
-        name="index_weight",
-        text=("index_code", "con_code"),
-        numbers=("weight",),
-        key="index_code",
-        order=("trade_date", "con_code"),
-        access="series",
-    ),
-    Endpoint(
-        name="trade_cal",
-        text=("exchange",),
-        dates=("cal_date", "pretrade_date"),
-        numbers=("is_open",),
-        key="exchange",
-        order=("cal_date",),
-        access="series",
-    ),
-    Endpoint(
-        name="namechange",
-        text=("ts_code", "name", "change_reason"),
-        dates=("start_date", "end_date", "ann_date"),
-        row_limit=10000,
-        order=("start_date",),
-        access="list",
-        may_be_empty=True,
-    ),
-    Endpoint(
-        name="stock_basic",
-        text=("ts_code", "name", "market", "list_status"),
-        dates=("list_date", "delist_date"),
-        order=("list_date",),
-        access="list",
-        parts=({"list_status": "L"}, {"list_status": "D"}, {"list_status": "P"}),
-    ),
-    Endpoint(
-        name="index_basic",
-        text=("ts_code", "name", "market"),
-        dates=(),
-        order=("ts_code",),
-        access="list",
-        parts=({"market": "SSE"}, {"market": "SZSE"}, {"market": "CSI"}),
-    ),
-)
-ENDPOINTS: dict[str, Endpoint] = {endpoint.name: endpoint for endpoint in _ENDPOINTS}
+def _endpoints() -> Iterator[Endpoint]:
+    for row in json.loads(Path(__file__).with_name("endpoints.json").read_text(encoding="utf-8")):
+        values: dict[str, Any] = {
+            key: tuple(each) if isinstance(each, list) else each for key, each in row.items()
+        }
+        yield Endpoint(**values)
+
+
+ENDPOINTS: dict[str, Endpoint] = {endpoint.name: endpoint for endpoint in _endpoints()}
 """All endpoints by name."""
 
 
