@@ -131,7 +131,7 @@ def _rounded(value: Any) -> Any:
     return short_number(float(value) if isinstance(value, Decimal) else value)
 
 
-_TOOL_LINES: Final = {name: line for name, *line in table_beside(__file__, "prompts/tools_v1.csv")}
+_TOOL_LINES: Final = {name: line for name, *line in table_beside(__file__, "tool_lines.csv")}
 """The parameters that the prompt names of each tool of the catalog, and what it does."""
 _KEPT_OF_FIELD = ("type", "enum", "items", "minimum", "maximum")
 
