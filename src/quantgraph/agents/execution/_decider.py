@@ -38,7 +38,7 @@ class ExecutionAgent(ExecutionOptions, ModelDecider):
 
     At each session's open every symbol has an execution of its own, several side by side. A decision that the
     market refuses at the open goes back to the model while rounds are left. When all have decided, code sends
-    the orders: sells, then buys by their confidence; a buy that the cash does not reach is told and decided
+    the orders: sells, then buys by their confidence; the model decides a buy that the cash does not reach
     once more. Each step is kept in the run's execution log. An execution without a usable decision is a hold,
     and says why.
 
