@@ -153,3 +153,4 @@ def test_a_fill_outside_of_the_data_is_refused(shared_data: Path, ledger: Ledger
         import_fills(
             ledger, "x", market_of(shared_data, "a_share"), read_fills(tmp_path / "t.csv"), cash=10_000
         )
+    assert not ledger.has_run("x")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from quantgraph.broker.ledger._files import (
         IMPORTED,
         Opening,
-        enter_fills,
         import_fills,
+        imported_sessions,
         write_fills,
         write_rejections,
     )
@@ -32,9 +32,9 @@ __all__ = [
     "LoggedStep",
     "Opening",
     "OrderTable",
-    "enter_fills",
     "fills_frame",
     "import_fills",
+    "imported_sessions",
     "orders_frame",
     "write_fills",
     "write_rejections",

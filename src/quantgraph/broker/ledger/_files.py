@@ -98,25 +98,27 @@ def import_fills(
     days = sorted({fill.session for fill in fills})
     if not days:
         raise NoData("there are no fills")
-    ledger.open_run(run_id, cash, {**market.identity, "decider": IMPORTED})
     sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
-    enter_fills(ledger, run_id, market, fills, sessions[(sessions >= days[0]) & (sessions <= days[-1])])
+    inside = sessions[(sessions >= days[0]) & (sessions <= days[-1])]
+    traded = imported_sessions(Account.opening(cash), run_id, market, fills, inside)
+    ledger.open_run(run_id, cash, {**market.identity, "decider": IMPORTED})
+    ledger.commit_days(run_id, traded)
     ledger.extend(run_id, f"{days[-1]:%Y%m%d}", market.data_ref)
 
 
-def enter_fills(
-    ledger: Ledger, run_id: str, market: Market, fills: Sequence[Fill], sessions: pd.Index
-) -> None:
-    """Enter the sessions of a run that another program traded, all in one transaction."""
+def imported_sessions(
+    account: Account, run_id: str, market: Market, fills: Sequence[Fill], sessions: pd.Index
+) -> list[SessionResult]:
+    """The sessions that another program traded, from an account on; raises as :func:`import_fills` does."""
     unknown = sorted({fill.session for fill in fills} - {*sessions})
     if unknown:
         raise NoData(f"{unknown[0]:%Y-%m-%d} is not a session of the data")
-    account, results = ledger.account(run_id), list[SessionResult]()
+    results = list[SessionResult]()
     for session in sessions:
         today = [fill for fill in fills if fill.session == session]
         results.append(_session(account, run_id, market, session, today))
         account = results[-1].account
-    ledger.commit_days(run_id, results)
+    return results
 
 
 def _session(

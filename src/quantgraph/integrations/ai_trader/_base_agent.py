@@ -53,6 +53,7 @@ from quantgraph.integrations.ai_trader._trades import (
 )
 from quantgraph.llm import KEYLESS, Model, get_llm
 from quantgraph.market import Rulebook, session_of
+from quantgraph.market.money import money, to_decimal
 from quantgraph.runs import RunResult, RunSpec, read_result, resume_run, start_run
 from quantgraph.runs.folder import existing_ledger, lock_folder, read_manifest
 from quantgraph.runtime import Resources, run_database_path
@@ -304,18 +305,9 @@ class BaseAgent:
         self._market, self._question = market, TRADER_QUESTION[market]
         self._rules = rules or _rules(market)
         self._imported = self._positions_of_another()
-        named = symbol_list(stock_symbols or ())
-        if named == (NASDAQ_100,):
-            listed = {*self._data.symbols()}
-            named = tuple(symbol for symbol in _nasdaq_100() if symbol in listed)
-            if not named:
-                raise BadOption(
-                    f"stock_symbols={NASDAQ_100}: {self._data.name} has none of them; name some that it has",
-                    parameter="stock_symbols",
-                )
         if self._imported:
-            init_date, initial_cash = self._imported[0].date, self._imported[0].cash
-        self._symbols = self._universe(named)
+            init_date, initial_cash = self._imported[0].date, money(to_decimal(self._imported[0].cash))
+        self._symbols = self._universe(symbol_list(stock_symbols or ()))
         self._init_date, self._end_date = init_date, end_date
         self._cash = Account.opening(initial_cash).cash
         self.notes: list[Note] = []
@@ -510,9 +502,17 @@ class BaseAgent:
         return read_positions(found) if found.exists() else ()
 
     def _universe(self, named: tuple[str, ...]) -> tuple[str, ...]:
-        listed = {*self._data.symbols()}
+        symbols = self._data.symbols()
+        listed = {*symbols}
+        if named == (NASDAQ_100,):
+            named = tuple(symbol for symbol in _nasdaq_100() if symbol in listed)
+            if not named:
+                raise BadOption(
+                    f"stock_symbols={NASDAQ_100}: {self._data.name} has none of them; name some that it has",
+                    parameter="stock_symbols",
+                )
         if not self._imported:
-            return named or tuple(self._data.symbols())
+            return named or tuple(symbols)
         known = {symbol for symbol in self._imported[0].positions if symbol in listed}
         used = {symbol for each in self._imported for symbol, shares in each.positions.items() if shares}
         if unknown := sorted(used - listed):

@@ -17,7 +17,7 @@ import pandas as pd
 
 from quantgraph._util.values import is_number, is_whole
 from quantgraph.broker import Fill, Market, Order
-from quantgraph.broker.ledger import Ledger, Opening, enter_fills, import_fills
+from quantgraph.broker.ledger import Ledger, Opening, import_fills, imported_sessions
 from quantgraph.errors import BadFile, BadOption, NoData, UnknownSymbol
 from quantgraph.market.money import ZERO, Side, money, notional, to_decimal
 
@@ -359,7 +359,9 @@ def import_positions(ledger: Ledger, run_id: str, market: Market, path: str | Pa
         See :func:`~quantgraph.broker.ledger.import_fills`.
     """
     records = read_positions(path)
-    import_fills(ledger, run_id, market, _ledger_fills(records, market), cash=records[0].cash)
+    import_fills(
+        ledger, run_id, market, _ledger_fills(records, market), cash=money(to_decimal(records[0].cash))
+    )
 
 
 def open_with_positions(path: Path) -> Opening:
@@ -370,7 +372,8 @@ def open_with_positions(path: Path) -> Opening:
         sessions = market.store.snapshot(market.data_ref)["ohlcv"]["open"].index
         first, last = (pd.Timestamp(records[place].date) for place in (0, -1))
         days = sessions[(sessions > first) & (sessions <= last)]
-        enter_fills(ledger, run_id, market, _ledger_fills(records, market), days)
+        fills = _ledger_fills(records, market)
+        ledger.commit_days(run_id, imported_sessions(ledger.account(run_id), run_id, market, fills, days))
 
     return enter
 
