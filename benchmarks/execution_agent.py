@@ -79,7 +79,8 @@ class Model:
         bars = {"symbol": symbol, "timeframe": "1d", "limit": 40}
         rsi = {"symbol": symbol, "name": "RSI", "params": {"period": 14}}
         formula = {"formula": "MA20 = sum(close[-20:]) / 20", "inputs": {"period": 20, "data": "close"}}
-        side = "buy" if closes and closes[-1] > mean else "sell"
+        held = bool(results[3]["result"]["shares"]) if len(results) > 3 else False
+        side = "buy" if closes and closes[-1] > mean else "sell" if held else "hold"
         steps: list[tuple[str, dict[str, Any]]] = [
             ("tool_call", {"tool_name": "get_kline_data", "params": bars}),
             ("calculation", {"calculation_type": "MA", **formula}),
