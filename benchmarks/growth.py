@@ -163,7 +163,7 @@ def draw(found: dict[str, list[dict[str, Any]]]) -> None:
     for place, (axis, rows) in enumerate(found.items()):
         values = [row[axis] for row in rows]
         other = {"symbols": "sessions", "sessions": "symbols"}.get(axis)
-        full = MEMORY * 10**9 // BYTES_A_CELL // rows[0][other] if other else 0
+        full = MEMORY * 10**9 // max(BYTES_A_CELL.values()) // rows[0][other] if other else 0
         low, high = log10(min(values)), log10(max(*values, full))
 
         def at(value: float, seconds: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ import json
 
 from langchain_core.messages import AIMessage
 
-from quantgraph.agents.execution._steps import ExecutionOptions, ReactContext
+from quantgraph.agents.execution._steps import ExecutionLoop, ExecutionOptions, ReactContext
 from quantgraph.broker import Account
 from quantgraph.llm.messages import read
 from quantgraph.market import Rulebook
@@ -32,7 +32,8 @@ def decide(action="hold", confidence=0.5, reason="as told"):
 def execution_of(market, symbol, *replies, rule="", day=-1, **options):
     """An execution that has not begun; ``replies`` are texts or messages in order, or one function of the messages."""
     play = replies[0] if len(replies) == 1 and callable(replies[0]) else list(replies)
-    loop = ExecutionOptions(**options).loop(
+    loop = ExecutionLoop(
+        options=ExecutionOptions(**options),
         symbol=symbol,
         rule=rule,
         language="en",

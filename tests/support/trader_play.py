@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.messages import AIMessage
 
 from quantgraph.agents.trader import TraderOptions
-from quantgraph.agents.trader._day import day_tools
+from quantgraph.agents.trader._day import TraderLoop, day_tools
 from quantgraph.broker import Account, Session
 from quantgraph.market import Rulebook
 from quantgraph.testing import ScriptedChatModel
@@ -64,7 +64,8 @@ class TraderDay:
         context = ToolContext(view, account, rules, code=TrustedRunner(), session=self.market)
         tools = day_tools(tools_of("trader"), context, news=bool(chosen.news))
         self.offered = tuple(tools)
-        self.loop = chosen.loop(
+        self.loop = TraderLoop(
+            options=chosen,
             model=self.model,
             context=context,
             tools=tools,

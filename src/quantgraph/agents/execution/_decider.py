@@ -13,7 +13,7 @@ from quantgraph._util.texts import Language, Note, short_line
 from quantgraph.agents.execution._actions import Action, TradeDecision
 from quantgraph.agents.execution._keyless import KEYLESS
 from quantgraph.agents.execution._orders import Orders
-from quantgraph.agents.execution._steps import ExecutionOptions, ExecutionState, is_error
+from quantgraph.agents.execution._steps import ExecutionLoop, ExecutionOptions, ExecutionState, is_error
 from quantgraph.agents.loop._facts import NEEDS, facts_at_open
 from quantgraph.agents.loop._model_decider import log_step, plan_text
 from quantgraph.agents.loop._past import SHOWN_SESSIONS, outcome_text, price_since
@@ -146,7 +146,8 @@ class _Session:
         self.stood: dict[str, tuple[Action, Any]] = {}
         self.cash_errors = 0
         self.loops = {
-            symbol: agent.loop(
+            symbol: ExecutionLoop(
+                options=agent,
                 symbol=symbol,
                 rule=context.rule,
                 language=context.language,

@@ -15,7 +15,6 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field, SkipValidation
-from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.packages import code_values
@@ -47,6 +46,7 @@ from quantgraph.agents.loop._facts import OpenFacts, facts_at_open
 from quantgraph.agents.loop._host_state import check_symbols
 from quantgraph.agents.loop._model_decider import (
     Ask,
+    HostInput,
     ModelLoop,
     allowed_tool,
     asking,
@@ -83,19 +83,10 @@ HoldReason = Literal["model", "malformed", "rounds", "time", "budget"]
 all its time, or the session's budget is spent."""
 
 
-class ExecutionInput(TypedDict, total=False):
-    """What a host gives.
-
-    ``symbol``, ``data_ref`` (a commit) and ``moment`` (the session whose open it is, ``YYYYMMDD``).
-    """
+class ExecutionInput(HostInput, total=False):
+    """What a host gives: that of every agent, and the ``symbol`` to decide."""
 
     symbol: str
-    data_ref: str
-    moment: str
-    rule: str
-    account: dict[str, Any]
-    cash: float
-    language: Language
 
 
 class ExecutionState(ExecutionInput, total=False):
@@ -187,11 +178,6 @@ class ExecutionOptions:
         """The tools of the caller's among them."""
         return {tool.name: tool for tool in self.tools if isinstance(tool, BaseTool)}
 
-    def offered(self, view: View) -> Mapping[str, BaseTool]:
-        """The tools that can be called at a view's moment: none for news where the data have none."""
-        unfed = set() if view.records("news") else {"get_news"}
-        return {name: tool for name, tool in self.catalog.items() if name not in unfed}
-
     @cached_property
     def system_prompts(self) -> Mapping[str, str]:
         """The prompts before the facts, by name. In JSON ``place_order`` is the decision, and not listed."""
@@ -222,69 +208,49 @@ class ExecutionOptions:
         limits = {name: getattr(self, name) for name in ("rounds", "time_limit", "tool_timeout", "calling")}
         return {**limits, **({"tools": own} if own else {}), **code}
 
-    def loop(
-        self,
-        *,
-        symbol: str,
-        rule: str,
-        language: Language,
-        model: BaseChatModel,
-        context: ToolContext,
-        is_out_of_time: Callable[[float], bool],
-        keep: Callable[[Action, Any], None] = lambda *_: None,
-        table: OpenFacts | None = None,
-        facts: Mapping[str, Any] | None = None,
-        tried: Callable[[Mapping[str, Any]], Any] = lambda _decision: None,
-    ) -> ExecutionLoop:
-        """Return the loop of a symbol's execution.
-
-        Parameters
-        ----------
-        is_out_of_time
-            Whether so many seconds of waiting for the model are too many.
-        table, facts
-            The facts of the open, and those of its run.
-        tried
-            What a decision is answered before it stands: an object with ``error`` sends it back.
-        """
-        check_symbols(context.view, [symbol])
-        tools = self.offered(context.view)
-        ask = (
-            asking(model, [*map(bound_tool, tools.values()), CALCULATION_TOOL])
-            if self.calling == "native"
-            else asking(model, read=calls_as_text)
-        )
-        return ExecutionLoop(
-            options=self,
-            ask=ask,
-            context=context,
-            rule=rule,
-            language=language,
-            symbol=symbol,
-            tools=tools,
-            table=table or facts_at_open(context, [symbol]),
-            facts=facts or {},
-            is_out_of_time=is_out_of_time,
-            keep=keep,
-            tried=tried,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionLoop(ModelLoop[ExecutionState]):
-    """One execution of a symbol: the model takes an action a round, until one is a decision."""
+    """One execution of a symbol: the model takes an action a round, until one is a decision.
 
-    ask: Ask
+    Attributes
+    ----------
+    is_out_of_time
+        Whether so many seconds of waiting for the model are too many.
+    keep
+        Keeps a step with its result.
+    table, facts
+        The facts of the open, and those of its run.
+    tried
+        What a decision is answered before it stands: an object with ``error`` sends it back.
+    """
+
     options: ExecutionOptions
+    model: BaseChatModel
     symbol: str
-    tools: Mapping[str, BaseTool]
-    table: OpenFacts
-    facts: Mapping[str, Any]
     is_out_of_time: Callable[[float], bool]
-    keep: Callable[[Action, Any], None]
-    tried: Callable[[Mapping[str, Any]], Any]
+    keep: Callable[[Action, Any], None] = lambda *_: None
+    table: OpenFacts | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    tried: Callable[[Mapping[str, Any]], Any] = lambda _decision: None
     end_key: ClassVar[str] = "decision"
     action_key: ClassVar[str] = "action"
+
+    def __post_init__(self) -> None:
+        check_symbols(self.context.view, [self.symbol])
+
+    @cached_property
+    def tools(self) -> Mapping[str, BaseTool]:
+        """The tools that can be called: none for news where the data have none."""
+        unfed = set() if self.context.view.records("news") else {"get_news"}
+        return {name: tool for name, tool in self.options.catalog.items() if name not in unfed}
+
+    @cached_property
+    def ask(self) -> Ask:
+        """Asks the model, to which the tools are bound or not."""
+        if self.options.calling == "native":
+            return asking(self.model, [*map(bound_tool, self.tools.values()), CALCULATION_TOOL])
+        return asking(self.model, read=calls_as_text)
 
     def think(self, state: ExecutionState) -> ExecutionState:
         """Ask the model for the next action; without a usable one, send its reply back or decide to hold."""
@@ -370,8 +336,8 @@ class ExecutionLoop(ModelLoop[ExecutionState]):
 
     def _first_messages(self) -> list[AnyMessage]:
         facts = {
-            "rule_id": rule_id(self.rule),
-            **status_of(self.table, self.symbol),
+            "rule_id": content_hash(self.rule, size=4),
+            **status_of(self.table or facts_at_open(self.context, [self.symbol]), self.symbol),
             **self.facts,
             "user_requirements": self.rule,
         }
@@ -494,11 +460,6 @@ def request_timeout(model: BaseChatModel, settings: Settings | None = None) -> f
     return float(own) if is_number(own) else (settings or load_settings()).request_timeout
 
 
-def rule_id(rule: str) -> str:
-    """Name of a rule in prompts: the hash of its text."""
-    return content_hash(rule, size=4)
-
-
 _OF_THE_TOOL = frozenset({"tool_failed", "tool_timeout", "source_unavailable", "rate_limited"})
 
 
@@ -555,7 +516,8 @@ def begin_execution(
     """
     options, asked = options or ExecutionOptions(), get_llm("execution", model=model)
     limit = options.patience(asked)
-    loop = options.loop(
+    loop = ExecutionLoop(
+        options=options,
         symbol=symbol,
         rule=rule,
         language=language,
@@ -605,7 +567,8 @@ def create_execution_subgraph(
         context.restore(state.get("cells", ()), ())
         asked = role_model("execution", model=opened.model, settings=opened.settings)
         limit = chosen.patience(asked, opened.settings)
-        return chosen.loop(
+        return ExecutionLoop(
+            options=chosen,
             symbol=state["symbol"],
             rule=state.get("rule", ""),
             language=state.get("language", "en"),

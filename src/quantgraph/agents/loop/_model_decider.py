@@ -28,6 +28,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import ConfigDict, ValidationError
 from pydantic.dataclasses import dataclass as pydantic_dataclass
+from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json
 from quantgraph._util.texts import Language, say
@@ -46,6 +47,20 @@ from quantgraph.tools import ToolContext
 T = TypeVar("T")
 S = TypeVar("S", bound=Mapping[str, Any])
 Ask = Callable[[Sequence[AnyMessage]], AIMessage]
+
+
+class HostInput(TypedDict, total=False):
+    """What a host gives.
+
+    ``data_ref`` (a commit) and ``moment`` (the session whose open it is, ``YYYYMMDD``).
+    """
+
+    data_ref: str
+    moment: str
+    rule: str
+    account: dict[str, Any]
+    cash: float
+    language: Language
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

@@ -15,13 +15,12 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.tools import BaseTool
 from langgraph.graph.state import CompiledStateGraph
 from pydantic import Field, SkipValidation
-from typing_extensions import TypedDict
 
 from quantgraph._util.canonical_json import canonical_json
-from quantgraph._util.texts import Language
 from quantgraph.agents.loop._facts import OpenFacts
 from quantgraph.agents.loop._model_decider import (
     Ask,
+    HostInput,
     ModelLoop,
     allowed_tool,
     asking,
@@ -85,21 +84,7 @@ ResultsAs = Literal["messages", "text"]
 """How results go back: a tool message for each call, or one text, ``Tool results: ...``."""
 
 
-class TraderInput(TypedDict, total=False):
-    """What a host gives.
-
-    ``data_ref`` (a commit) and ``moment`` (the session whose open it is, ``YYYYMMDD``).
-    """
-
-    data_ref: str
-    moment: str
-    rule: str
-    account: dict[str, Any]
-    cash: float
-    language: Language
-
-
-class TraderState(TraderInput, total=False):
+class TraderState(HostInput, total=False):
     """State of a day: plain JSON, and messages.
 
     Results: ``ended`` (see :data:`Ending`) with ``error`` where there was one, ``final_text``, ``traded``,
@@ -171,47 +156,25 @@ class TraderOptions:
         """How often the model is asked, and with which waits."""
         return {"trader": {"max_attempts": self.max_retries, "retry_wait": float(self.base_delay)}}
 
-    def loop(
-        self,
-        *,
-        model: BaseChatModel,
-        context: ToolContext,
-        tools: Mapping[str, BaseTool],
-        rule: str = "",
-        language: Language = "en",
-        plan: str = "",
-        earlier: str = "",
-        table: OpenFacts | None = None,
-        keep: Callable[[int, Mapping[str, Any], Any], None] = lambda *_: None,
-    ) -> TraderLoop:
-        """Return the loop of a context's day."""
-        return TraderLoop(
-            options=self,
-            ask=asking(model, tools.values()),
-            context=context,
-            rule=rule,
-            language=language,
-            tools=tools,
-            plan=plan,
-            earlier=earlier,
-            table=table,
-            keep=keep,
-        )
-
 
 @dataclass(frozen=True, kw_only=True)
 class TraderLoop(ModelLoop[TraderState]):
     """A day: the model replies, its calls are carried out, until it says that it is done."""
 
-    ask: Ask
     options: TraderOptions
+    model: BaseChatModel
     tools: Mapping[str, BaseTool]
-    plan: str
-    earlier: str
-    table: OpenFacts | None
-    keep: Callable[[int, Mapping[str, Any], Any], None]
+    plan: str = ""
+    earlier: str = ""
+    table: OpenFacts | None = None
+    keep: Callable[[int, Mapping[str, Any], Any], None] = lambda *_: None
     end_key: ClassVar[str] = "ended"
     action_key: ClassVar[str] = "reply"
+
+    @cached_property
+    def ask(self) -> Ask:
+        """Asks the model, to which the tools are bound."""
+        return asking(self.model, self.tools.values())
 
     @property
     def today(self) -> str:
@@ -405,7 +368,7 @@ def _short_args(args: Mapping[str, Any]) -> dict[str, Any]:
 CASH: Final = 10_000
 """Cash of an account where none is given."""
 _OF_A_RUN = ("tools", "news")
-CompiledTraderGraph = CompiledStateGraph[TraderState, None, TraderInput, TraderState]
+CompiledTraderGraph = CompiledStateGraph[TraderState, None, HostInput, TraderState]
 
 
 def create_trader_subgraph(
@@ -454,7 +417,8 @@ def create_trader_subgraph(
         )
         for each in state.get("submitted", ()):
             context.session.submit(order_from_json(each))
-        return chosen.loop(
+        return TraderLoop(
+            options=chosen,
             model=role_model("trader", model=opened.model, settings=settings),
             context=context,
             tools=day_tools(tools_of("trader"), context, news=bool(chosen.news)),
@@ -462,7 +426,7 @@ def create_trader_subgraph(
             language=state.get("language", "en"),
         )
 
-    return loop_graph(TraderLoop, loop_of, _fresh, name="trader", schemas=(TraderState, TraderInput))
+    return loop_graph(TraderLoop, loop_of, _fresh, name="trader", schemas=(TraderState, HostInput))
 
 
 def _fresh() -> dict[str, Any]:

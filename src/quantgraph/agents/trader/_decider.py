@@ -16,7 +16,7 @@ from quantgraph._util.packages import code_values
 from quantgraph._util.texts import Note
 from quantgraph.agents.loop._facts import NEEDS, facts_at_open
 from quantgraph.agents.loop._model_decider import log_step, plan_text
-from quantgraph.agents.trader._day import TraderOptions, TraderState, day_tools
+from quantgraph.agents.trader._day import TraderLoop, TraderOptions, TraderState, day_tools
 from quantgraph.agents.trader._day_text import earlier_sessions, prompt_texts
 from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.agents.trader._prompt import shown_symbols
@@ -217,7 +217,8 @@ class TraderAgent(TraderOptions, ModelDecider):
             allow_leaky_search=self.allow_leaky_search,
         )
         with open_toolset(self._toolset, tools, news=bool(self.news)) as opened:
-            loop = self.loop(
+            loop = TraderLoop(
+                options=self,
                 model=context.model(_ROLE),
                 context=tools,
                 tools=opened,

@@ -15,7 +15,7 @@ from pydantic import Field, WithJsonSchema
 
 from quantgraph._util.values import finite_number, is_number, is_whole, plain_number
 from quantgraph.broker import Account, Fill, Pending, Rejection
-from quantgraph.broker.accounts import Quantity, mark, value_of
+from quantgraph.broker.accounts import mark, value_of
 from quantgraph.broker.session import LARGEST, largest_buy, price_band
 from quantgraph.errors import BadOption, UnknownSymbol
 from quantgraph.market.money import Charges, Side, market_value, notional, to_decimal
@@ -183,7 +183,7 @@ def get_positions(
     return _positions(context, context.account_now)
 
 
-def _tradable(symbol: str, amount: object, context: ToolContext) -> str | dict[str, Any]:
+def _tradable(symbol: str, amount: Any, context: ToolContext) -> str | dict[str, Any]:
     """Return the data's own spelling of a symbol, or the refusal of an order that no market could take."""
     _universe(context)
     facts = {"symbol": symbol[:60], "date": f"{context.moment.session:%Y-%m-%d}"}
@@ -198,10 +198,15 @@ def _tradable(symbol: str, amount: object, context: ToolContext) -> str | dict[s
 
 
 def _answer(outcome: Fill | Rejection | Pending, amount: int, context: ToolContext) -> dict[str, Any]:
+    """What is held after an order, or why it was refused."""
     if isinstance(outcome, Rejection):
-        return _refused(outcome, amount, context)
-    positions = _positions(context, context.account_now, outcome.order.symbol)
-    return _pending(outcome, amount, positions) if isinstance(outcome, Pending) else positions
+        facts = {"symbol": outcome.order.symbol, "date": f"{outcome.session:%Y-%m-%d}"}
+        return refusal(outcome.code, outcome.message, **facts, **_numbers(outcome, amount, context))
+    order, positions = outcome.order, _positions(context, context.account_now, outcome.order.symbol)
+    if not isinstance(outcome, Pending):
+        return positions
+    told = {"pending": outcome.message, "code": outcome.reason}
+    return {**told, "symbol": order.symbol, "side": order.side, "amount": amount, "positions": positions}
 
 
 def _positions(context: ToolContext, account: Account, traded: str = "") -> dict[str, Any]:
@@ -217,28 +222,6 @@ def _universe(context: ToolContext) -> tuple[str, ...]:
     return context.symbols
 
 
-def _pending(outcome: Pending, amount: int, positions: dict[str, Any]) -> dict[str, Any]:
-    order = outcome.order
-    return {
-        "pending": outcome.message,
-        "code": outcome.reason,
-        "symbol": order.symbol,
-        "side": order.side,
-        "amount": amount,
-        "positions": positions,
-    }
-
-
-def _refused(rejection: Rejection, amount: int, context: ToolContext) -> dict[str, Any]:
-    return refusal(
-        rejection.code,
-        rejection.message,
-        symbol=rejection.order.symbol,
-        date=f"{rejection.session:%Y-%m-%d}",
-        **_numbers(rejection, amount, context),
-    )
-
-
 def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[str, Any]:
     """The numbers that explain a rejection."""
     symbol, day, rules = rejection.order.symbol, rejection.session.date(), context.rules
@@ -246,12 +229,15 @@ def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[st
     held = account.positions.get(symbol)
     match rejection.code:
         case "insufficient_cash":
-            paid = notional(_open_price(context, symbol), amount)
+            opened = to_decimal(context.quotes[symbol].open)
+            paid = notional(opened, amount)
             fees = rules.charges(symbol, "buy", amount, paid, day).total
             return {
                 "required_cash": float(paid + fees),
                 "cash_available": float(account.cash),
-                "largest_buy": plain_number(_largest_buy(context, symbol)),
+                "largest_buy": plain_number(
+                    largest_buy(symbol, opened, account.cash, rules, rejection.session)
+                ),
             }
         case "insufficient_shares":
             return {"have": plain_number(held.quantity) if held else 0, "want_to_sell": amount}
@@ -273,23 +259,12 @@ def _numbers(rejection: Rejection, amount: int, context: ToolContext) -> dict[st
         case "limit_up" | "limit_down":
             upper, lower = price_band(symbol, rejection.session, context.quotes[symbol], rules)
             limit = upper if rejection.code == "limit_up" else lower
-            return {
-                "open": float(_open_price(context, symbol)),
-                "limit": None if limit is None else float(limit),
-            }
+            opened = to_decimal(context.quotes[symbol].open)
+            return {"open": float(opened), "limit": None if limit is None else float(limit)}
         case "bad_quantity":
             return {"amount": amount}
         case _:
             return {}
-
-
-def _open_price(context: ToolContext, symbol: str) -> Decimal:
-    return to_decimal(context.quotes[symbol].open)
-
-
-def _largest_buy(context: ToolContext, symbol: str) -> Quantity:
-    cash, session = context.account_now.cash, context.moment.session
-    return largest_buy(symbol, _open_price(context, symbol), cash, context.rules, session)
 
 
 @tool("place_order", parse_docstring=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -86,11 +86,18 @@ def get_indicator(
     kind = name.strip().upper()
     valid = indicator_params(kind, params or {})
     bars = bars_by(known_bars(context, symbol), by, context.moment).complete()
-    lines = indicator_values(kind, valid, bars)
-    columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
-    rows = zip(bars.times[-count:], bars.dates[-count:], *columns, strict=True)
-    names = ("time", "date", *lines)
-    return [dict(zip(names, row, strict=True)) for row in rows if not any(map(math.isnan, row[2:]))]
+    return _last_rows(kind, valid, bars, count, {"time": bars.times, "date": bars.dates})
+
+
+def _last_rows(
+    kind: str, params: Params, bars: SymbolBars, count: int, places: Mapping[str, Sequence[Any]]
+) -> list[dict[str, Any]]:
+    """The last values of an indicator beside the bars' ``places``, without those that are not numbers."""
+    lines = indicator_values(kind, params, bars)
+    columns = {name: np.round(line, _DECIMALS).tolist() for name, line in lines.items()}
+    last = [each[-count:] for each in (*places.values(), *columns.values())]
+    rows = (dict(zip((*places, *lines), row, strict=True)) for row in zip(*last, strict=True))
+    return [row for row in rows if not any(math.isnan(row[name]) for name in lines)]
 
 
 def indicator_params(name: str, passed: Mapping[str, Any]) -> dict[str, float]:
@@ -439,21 +446,12 @@ def _values(text: str, bars: SymbolBars, count: int) -> list[dict[str, Any]] | d
     kind = name.rstrip("0123456789")
     period = name[len(kind) :]
     try:
-        params = indicator_params(kind, _period(kind, period) if period else {})
-        lines = indicator_values(kind, params, bars)
+        if period and kind in INDICATORS and "period" not in INDICATORS[kind].defaults:
+            raise BadOption(f"{kind} has no period; write {kind!r}", parameter="indicators")
+        params = indicator_params(kind, {"period": float(period[:9])} if period else {})
+        return _last_rows(kind, params, bars, count, {"date": bars.dates})
     except QuantGraphError as error:
         return refusal(error.code, error.message)
-    columns = [np.round(line[-count:], _DECIMALS).tolist() for line in lines.values()]
-    rows = zip(bars.dates[-count:], *columns, strict=True)
-    return [
-        dict(zip(("date", *lines), row, strict=True)) for row in rows if not any(map(math.isnan, row[1:]))
-    ]
-
-
-def _period(kind: str, digits: str) -> dict[str, float]:
-    if kind in INDICATORS and "period" not in INDICATORS[kind].defaults:
-        raise BadOption(f"{kind} has no period; write {kind!r}", parameter="indicators")
-    return {"period": float(digits[:9])}
 
 
 _MOST_KLINES = 250
