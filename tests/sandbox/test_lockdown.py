@@ -368,7 +368,7 @@ def test_limits_hold(user):
         "raising a limit": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1, 1))",
         "time, whatever is caught": "import signal\nfor n in range(1, 30):\n    n in (9, 19) or signal.signal(n, signal.SIG_IGN)\nwhile True: pass",
     }
-    told = probe(codes, {"parent": True, "child": {"memory": 1 << 28, "seconds": 0.2}, **as_user(user)})
+    told = probe(codes, {"parent": True, "child": {"memory": 1 << 28, "seconds": 1.0}, **as_user(user)})
     assert {name: said[0] for name, said in told.items()} == {
         "much at once": "MemoryError",
         "step by step": "MemoryError",

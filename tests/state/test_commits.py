@@ -32,7 +32,7 @@ def test_a_commit_without_an_index_has_the_name_that_it_had_before_there_was_one
     assert store.without("index", ref) == store.empty
     again = DataState(tmp_path).snapshot(ref)
     assert again["index"]["close"]["000016.SH"].tolist() == frame["600519.SH"].tolist()
-    assert list(again) == ["ohlcv", "indicators", "index", "signal"]
+    assert list(again) == ["ohlcv", "indicators", "index", "signal", "weights", "score"]
 
 
 def test_the_fields_of_a_commit_are_in_one_order_whoever_made_or_loaded_it(tmp_path, frame):

@@ -237,7 +237,7 @@ def test_while_an_update_is_being_written_others_read_and_commit_and_it_builds_o
         "ohlcv": ["close"],
         "indicators": list(store.snapshot(run)["indicators"]),
         "index": [],
-        "signal": [],
+        **{panel: [] for panel in ("signal", "weights", "score")},
     }
 
 

@@ -14,7 +14,7 @@ from quantgraph.state import GLOBAL_DATA_STATE
 def test_a_snapshot_reads_like_the_dictionaries_it_stands_for(store, frame):
     store.update("ohlcv", {"close": frame})
     snapshot = store.snapshot()
-    assert list(snapshot) == ["ohlcv", "indicators", "index", "signal"]
+    assert list(snapshot) == ["ohlcv", "indicators", "index", "signal", "weights", "score"]
     assert list(snapshot["ohlcv"].keys()) == ["close"]
     assert bool(snapshot["ohlcv"]) is True
     assert bool(snapshot["signal"]) is False

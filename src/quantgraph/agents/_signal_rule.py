@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from itertools import chain, count
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
+from quantgraph._util.values import plain_number
 from quantgraph.agents._sizing import Sizing, open_prices
 from quantgraph.broker import BlockRule, Decider, Decision, DecisionContext, Order, TradePlan
 from quantgraph.broker.accounts import Quantity
@@ -18,10 +20,12 @@ from quantgraph.broker.session import days_without_entries, last_of_each, trade_
 from quantgraph.errors import BadOption, NoSignal, UnknownField
 from quantgraph.market.money import Side
 from quantgraph.state import View
-from quantgraph.state.frames import FrozenFrame
+from quantgraph.state.frames import SIZED_ENTRIES, Floats, FrozenFrame
 
 _MISSED = "not_bought"
 """Key of a session's notes: by symbol the session, and the cents that were not enough."""
+_SHORT = "short_of_weight"
+"""Key of a session's notes: by symbol the session, shares that are bought, and that the weight is."""
 
 
 class SignalRule(Decider):
@@ -48,6 +52,11 @@ class SignalRule(Decider):
         ``rank``, else in ascending order of ``ts_code``. ``max_positions`` limits them together with the
         *kept* positions: those still held after the exits, including positions whose exit the market would
         reject. Positions with 1, 0 or NaN are left alone, unless the plan rebalances.
+    Weights
+        If the panel ``weights`` has the signal's name, each symbol with a number in the row is sold or bought
+        to that fraction of ``investable``, on sessions of ``rebalance`` (``trade_on``); of sized ``entries``
+        those that are not held. What a purchase costs and a sale brings count with their fees; lots go to the
+        largest remainders.
     Size
         ``equity`` = cash + receivable dividends + holdings at today's open (without an open, at the last
         known close); ``investable = equity * (1 - cash_reserve)``. The cash for an entry is
@@ -98,8 +107,10 @@ class SignalRule(Decider):
         """All words of a plan."""
         return frozenset(each.name for each in fields(TradePlan))
 
-    def block_rule(self, context: DecisionContext) -> BlockRule:
-        """Return the rule as data."""
+    def block_rule(self, context: DecisionContext) -> BlockRule | None:
+        """Return the rule as data; None for weights, which are traded session by session."""
+        if len(context.view["weights"]) or context.plan.size == "weights":
+            return None
         return BlockRule(
             name=self.name,
             trades=True,
@@ -121,33 +132,41 @@ class SignalRule(Decider):
         UnknownField
             If there is no signal of that name.
         """
-        view, plan, signal = context.view, context.plan, self._signal(context.view)
+        view, plan, name = context.view, context.plan, self._name(context.view)
+        signal, weights = view["signal"].frozen(name), _weights_of(view, name, plan)
         days, listed = _TradeDays.of(context, signal), _Lister(context)
-        exits = listed.orders("sell", _positions_to_exit(context, signal, days.last), "signal -1")
+        leaving = _positions_to_exit(context, signal, days.last)
+        exits = listed.orders("sell", leaving, "signal -1" if weights is None else "weight 0")
         sold = {order.symbol for order in exits}
         sent = [*exits, *(order for order in context.exits if order.symbol not in sold)]
         after = context.market.copy(pending=False) if sent else None
         if after:
             after.batch(sent)
-        held = len((after or context).account.positions)
+        traded = len(signal.symbols)
+        slots = plan.slots(traded) if weights is None else traded
         closed = plan.no_entry_on is not None and _is_closed(context, plan.no_entry_on)
-        buys = days.today and not closed
-        entries = _entries(context, signal, held, days) if buys else []
-        if not entries and not plan.resizes and plan.accumulate is None:
+        room = slots - len((after or context).account.positions)
+        entries = _entries(context, signal, room, days) if days.today and not closed else []
+        resizes = weights is not None and name != SIZED_ENTRIES
+        if not entries and not (resizes or plan.resizes) and plan.accumulate is None:
             return exits
         after = after or context.market.copy(pending=False)
         prices = open_prices(view, context.market, {*context.account.positions, *entries})
-        sizing = Sizing(context=context, after=after, traded=len(signal.symbols), prices=prices)
-        leaving = sold | {order.symbol for order in context.exits}
+        sizing = Sizing(context=context, after=after, traded=traded, prices=prices)
+        gone = sold | {order.symbol for order in context.exits}
+        resized = _TradeDays.of(context, signal, plan.rebalance).today
+        if weights is not None:
+            kept = after.account.positions.keys() - gone if resizes and resized else set()
+            return _toward(_last_weights(weights, view, days, {*entries, *kept}), sizing, listed, exits)
         wishes = sizing.entries(entries)
-        if plan.resizes and _TradeDays.of(context, signal, plan.rebalance).today:
-            sales, lacking = sizing.resized(entries, leaving)
+        if plan.resizes and resized:
+            sales, lacking = sizing.resized(entries, gone)
             cut = listed.orders("sell", sales, "rebalance")
             after.batch(cut)
             exits, wishes = exits + cut, wishes | lacking
         if closed:
             return exits
-        wishes |= sizing.additions(view, context.followed, leaving=leaving, today=days.today)
+        wishes |= sizing.additions(view, context.followed, leaving=gone, today=days.today)
         bought = sizing.quantities(wishes, after.account.cash)
         for symbol, shares in bought.items():
             exits += listed.orders("buy", {symbol: shares}, wishes[symbol].reason)
@@ -158,19 +177,49 @@ class SignalRule(Decider):
         return Decision(exits, notes={_MISSED: {each: [day, wish.cents] for each, wish in missed.items()}})
 
     def result_notes(self, notes: Sequence[Mapping[str, Any]]) -> list[Note]:
-        """Return which purchases of the plan's schedule could not be made."""
+        """Return which purchases of the plan's schedule, or toward weights, could not be made."""
         days: dict[str, list[tuple[str, int]]] = {}
         for symbol, missed in chain.from_iterable(each.get(_MISSED, {}).items() for each in notes):
             days.setdefault(symbol, []).append(missed)
-        return [_missed_note(symbol, missed) for symbol, missed in sorted(days.items())]
+        short = [each for note in notes for each in note.get(_SHORT, {}).items()]
+        found = [_missed_note(symbol, missed) for symbol, missed in sorted(days.items())]
+        return [*found, _short_note(short)] if short else found
 
-    def _signal(self, view: View) -> FrozenFrame:
+    def _name(self, view: View) -> str:
         names = list(view["signal"])
         if not names:
             raise NoSignal("the data has no signal; generate one first")
         if self.signal is None and len(names) > 1:
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
-        return view["signal"].frozen(self.signal or names[0])
+        return self.signal or names[0]
+
+
+def _toward(weights: Mapping[str, Decimal], sizing: Sizing, listed: _Lister, exits: list[Order]) -> Decision:
+    """The orders toward weights, after the exits: sales, then purchases."""
+    sales, wishes = sizing.toward(weights)
+    cut = listed.orders("sell", sales, "rebalance")
+    sizing.after.batch(cut)
+    bought = sizing.quantities(wishes, sizing.after.account.cash)
+    orders = [*exits, *cut]
+    for symbol, shares in bought.items():
+        orders += listed.orders("buy", {symbol: shares}, wishes[symbol].reason)
+    day = f"{sizing.context.session:%Y-%m-%d}"
+    short = {
+        symbol: [day, plain_number(shares), plain_number(wishes[symbol].shares or 0)]
+        for symbol, shares in bought.items()
+        if not shares or shares < (wishes[symbol].shares or 0)
+    }
+    return Decision(orders, notes={_SHORT: short} if short else {})
+
+
+def _short_note(short: Sequence[tuple[str, Sequence[Any]]]) -> Note:
+    symbol, (day, bought, wanted) = short[0]
+    return Note(
+        zh=f"有 {len(short)} 次买入没有达到权重：不足一手，或现金不够（费用、未成交的卖出）；"
+        f"第一次是 {day} 的 {symbol}，应买 {wanted} 股，买了 {bought} 股",
+        en=f"{len(short)} purchases fell short of their weights: less than a lot, or too little cash for "
+        f"fees or after a sale that was not filled; the first: {symbol}, {day}, {bought} of {wanted} shares",
+    )
 
 
 def _missed_note(symbol: str, missed: Sequence[tuple[str, int]]) -> Note:
@@ -253,7 +302,7 @@ def _positions_to_exit(
     return exits
 
 
-def _entries(context: DecisionContext, signal: FrozenFrame, kept: int, days: _TradeDays) -> list[str]:
+def _entries(context: DecisionContext, signal: FrozenFrame, room: int, days: _TradeDays) -> list[str]:
     """Symbols to buy, as many as there is room for, the first ones first."""
     plan, held = context.plan, context.account.positions
     exited = context.exited if plan.reentry == "new_signal" else {}
@@ -268,7 +317,7 @@ def _entries(context: DecisionContext, signal: FrozenFrame, kept: int, days: _Tr
         and not _waits(signal, symbol, exited)
     )
     ranked = _ranked(found, context.view, plan) if plan.rank and found else found
-    return ranked[: max(0, plan.slots(len(signal.symbols)) - kept)]
+    return ranked[: max(0, room)]
 
 
 def _ranked(symbols: Sequence[str], view: View, plan: TradePlan) -> list[str]:
@@ -294,10 +343,37 @@ def _waits(signal: FrozenFrame, symbol: str, exited: Mapping[str, pd.Timestamp])
 
 def _long_symbols(view: View, signal: FrozenFrame, days: _TradeDays, *, last: bool) -> list[str]:
     """Symbols whose last 1 or -1 since the trade session before is a 1, or whose last row is."""
-    sessions = view["ohlcv"].frozen("close").sessions
-    if not len(sessions) or not len(signal.sessions) or signal.sessions[-1] != sessions[-1]:
+    rows = _rows_since(view, signal, days)
+    if rows is None:
         return []
-    first = 0 if days.before is None else int(signal.sessions.searchsorted(days.before))
-    rows = signal.values[min(first, len(signal.sessions) - 1) :]
     row = rows[-1] if last or len(rows) == 1 else last_of_each(rows)
     return [signal.symbols[place] for place in np.flatnonzero(row == 1).tolist()]
+
+
+def _rows_since(view: View, frame: FrozenFrame, days: _TradeDays) -> Floats | None:
+    """Its rows since the trade session before, if it has one of the last session."""
+    sessions = view["ohlcv"].frozen("close").sessions
+    if not len(sessions) or not len(frame.sessions) or frame.sessions[-1] != sessions[-1]:
+        return None
+    first = 0 if days.before is None else int(frame.sessions.searchsorted(days.before))
+    return frame.values[min(first, len(frame.sessions) - 1) :]
+
+
+def _weights_of(view: View, name: str, plan: TradePlan) -> FrozenFrame | None:
+    """The weights that the signal is made of, if it is."""
+    there = name in view["weights"]
+    if plan.size is not None and there != (plan.size == "weights"):
+        what = f"{name} has weights, which say the size" if there else f"the data has no weights of {name}"
+        raise BadOption(f"size={plan.size!r}; {what}", parameter="plan.size")
+    return view["weights"].frozen(name) if there else None
+
+
+def _last_weights(
+    frame: FrozenFrame, view: View, days: _TradeDays, symbols: Collection[str]
+) -> dict[str, Decimal]:
+    """Their last weights since the trade session before, those above 0."""
+    found: dict[str, Decimal] = {}
+    for row in () if (rows := _rows_since(view, frame, days)) is None else rows:
+        for place in np.flatnonzero(~np.isnan(row)).tolist():
+            found[frame.symbols[place]] = Decimal(repr(float(row[place])))
+    return {symbol: weight for symbol, weight in sorted(found.items()) if symbol in symbols and weight}

@@ -14,7 +14,7 @@ from quantgraph.broker import DecisionContext, Session, TradePlan
 from quantgraph.broker.accounts import Quantity, last_closes
 from quantgraph.broker.session import Followed, largest_buy
 from quantgraph.errors import NoData
-from quantgraph.market.money import CENT, ZERO, to_decimal
+from quantgraph.market.money import CENT, ZERO, Side, notional, to_decimal
 from quantgraph.state import View
 
 _REBALANCE = "rebalance"
@@ -97,6 +97,35 @@ class Sizing:
                 wishes[symbol] = self.sized(symbol, kind, value, 0, self.plan.addition_reason)
         return wishes
 
+    def toward(self, weights: Mapping[str, Decimal]) -> tuple[dict[str, Quantity], dict[str, Wish]]:
+        """What is sold, and cash for what is bought, so that each symbol has its fraction of the equity.
+
+        What a purchase costs and a sale brings count with their fees. Holdings are rounded down to lots; then
+        the largest remainders get a lot more, in order, where what all of them left over pays for it.
+        """
+        band = Decimal(self.plan.band or 0) * self.investable * CENT
+        moves = list[_Move]()
+        for symbol, weight in sorted(weights.items()):
+            if price := self.prices.get(symbol):
+                held = self.after.account.positions.get(symbol)
+                lacking = weight * self.investable * CENT - price * (held.quantity if held else 0)
+                if held is None or abs(lacking) > band:
+                    moves.append(_Move.of(symbol, price, lacking, self))
+        left = sum((move.left for move in moves), ZERO)
+        for move in sorted(moves, key=lambda each: (-each.remainder, each.symbol)):
+            if 0 < move.costs_more <= left:
+                left, move.shares = left - move.costs_more, move.more
+        sales = {each.symbol: each.shares for each in moves if each.lacking < 0 and each.shares}
+        return sales, {
+            each.symbol: Wish(
+                cents=math.ceil(each.money(each.shares) * 100),
+                shares=each.shares,
+                reason=f"weight {weights[each.symbol].normalize():f}",
+            )
+            for each in moves
+            if each.lacking > 0
+        }
+
     def resized(
         self, entries: Sequence[str], leaving: Collection[str]
     ) -> tuple[dict[str, Quantity], dict[str, Wish]]:
@@ -114,7 +143,7 @@ class Sizing:
                 continue
             if lacking > 0:
                 wishes[symbol] = Wish(cents=lacking, reason=_REBALANCE)
-            elif shares := self._in_lots(symbol, -lacking * CENT / price):
+            elif shares := self.in_lots(symbol, -lacking * CENT / price):
                 sales[symbol] = min(shares, positions[symbol].sellable)
         return sales, wishes
 
@@ -134,17 +163,76 @@ class Sizing:
 
     def _of_shares(self, symbol: str, shares: Decimal, reason: str) -> Wish:
         """The cash of a number of shares, whole lots of them, with fees."""
-        quantity = self._in_lots(symbol, shares)
+        quantity = self.in_lots(symbol, shares)
         amount = self.prices.get(symbol, ZERO) * quantity
         day = self.context.session.date()
         fees = self.context.rules.charges(symbol, "buy", quantity, amount, day).total if quantity else ZERO
         return Wish(cents=math.ceil((amount + fees) * 100), shares=quantity, reason=reason)
 
-    def _in_lots(self, symbol: str, shares: Decimal) -> Quantity:
+    def in_lots(self, symbol: str, shares: Decimal) -> Quantity:
         """The part of shares that one order may have; 0 if they are too few for one."""
         lots = self.context.rules.lots(symbol, self.context.session.date())
         quantity = Decimal(lots.step * int(shares // Decimal(lots.step))).normalize()
         return 0 if quantity < lots.first else int(quantity) if quantity % 1 == 0 else quantity
+
+
+@dataclass(kw_only=True)
+class _Move:
+    """A purchase or a sale toward a weight: ``lacking`` is above 0 or below, ``shares`` are of the order."""
+
+    symbol: str
+    price: Decimal
+    lacking: Decimal
+    sizing: Sizing
+    shares: Quantity = 0
+    more: Quantity = 0
+    """The order's shares with which one more lot is held."""
+
+    @classmethod
+    def of(cls, symbol: str, price: Decimal, lacking: Decimal, sizing: Sizing) -> _Move:
+        """The order that leaves the holding at most at its weight."""
+        move = cls(symbol=symbol, price=price, lacking=lacking, sizing=sizing)
+        rules, day = sizing.context.rules, sizing.context.session
+        lots = rules.lots(symbol, day.date())
+        if lacking > 0:
+            move.shares = largest_buy(symbol, price, lacking, rules, day)
+            move.more = move.shares + lots.step if move.shares else lots.first
+            return move
+        sellable = sizing.after.account.positions[symbol].sellable
+        shares, fees = ZERO, ZERO
+        while shares * price - fees < -lacking:  # a fee that grows with the sale is met in a few steps
+            shares = Decimal(lots.step) * math.ceil((fees - lacking) / price / Decimal(lots.step))
+            fees = move.fees(shares)
+        move.shares = sizing.in_lots(symbol, min(shares, Decimal(sellable)))
+        move.more = sizing.in_lots(symbol, Decimal(move.shares - lots.step))
+        return move
+
+    def fees(self, shares: Quantity) -> Decimal:
+        """Fees of an order of so many shares."""
+        rules, day = self.sizing.context.rules, self.sizing.context.session.date()
+        side: Side = "buy" if self.lacking > 0 else "sell"
+        amount = notional(self.price, shares)
+        return rules.charges(self.symbol, side, shares, amount, day).total if shares else ZERO
+
+    def money(self, shares: Quantity) -> Decimal:
+        """What so many shares cost, or below 0 what they bring, with fees."""
+        amount = notional(self.price, shares)
+        return (amount if self.lacking > 0 else -amount) + self.fees(shares)
+
+    @property
+    def left(self) -> Decimal:
+        """Money that rounding leaves over."""
+        return self.lacking - self.money(self.shares)
+
+    @property
+    def costs_more(self) -> Decimal:
+        """Money that a lot more in the holding takes."""
+        return self.money(self.more) - self.money(self.shares)
+
+    @property
+    def remainder(self) -> Decimal:
+        """The part of a lot that is missing."""
+        return self.left / self.costs_more if self.costs_more > 0 else ZERO
 
 
 def open_prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:

@@ -28,7 +28,7 @@ FOR_ANYONE = frozenset(
 )
 """The words that are carried out for any decider: cash, costs, the benchmark, and what ends positions."""
 _SCHEDULES = ("every", "week_start", "month_start", "quarter_start")
-_EQUAL = ("equal_slots", "equal_weight")
+_NAMED = ("equal_slots", "equal_weight", "weights")
 _SIZES = ("percent", "cash", "shares", "weights")
 _AMOUNTS = ("amount", "percent", "shares")
 _ON = ("schedule", "rise", "fall")
@@ -157,7 +157,8 @@ class TradePlan(_PlanPart):
         Cash of an entry: ``"equal_slots"``, the equity over ``max_positions`` (the default);
         ``"equal_weight"``, the equity over all that is held, which is sized again on ``trade_on``;
         ``{"percent": 0.3}`` of the equity; ``{"cash": 20000}``, fees included; ``{"shares": 500}``;
-        ``{"weights": {"600519.SH": 0.5}}`` of the equity, other symbols are not bought.
+        ``{"weights": {"600519.SH": 0.5}}`` of the equity, other symbols are not bought; ``"weights"``, as the
+        rows of the data's weights say.
     max_positions
         Largest number of positions. Default: as many as have a signal, at most 10; with weights as many as
         have one.
@@ -251,12 +252,20 @@ class TradePlan(_PlanPart):
     def __post_init__(self) -> None:
         self._check("plan")
         kind = next(iter(self.size)) if isinstance(self.size, Mapping) else ""
+        if self.size == "weights" and self.max_positions is not None:
+            raise _bad(
+                "plan.max_positions",
+                self.max_positions,
+                "left out: each row of the weights says what is held",
+            )
         if self.rebalance is not None and kind in {"cash", "shares"}:
             raise _bad("plan.rebalance", self.rebalance, f"a fraction of the equity as size, not {kind}")
         if self.band is not None and not self.resizes:
-            raise _bad("plan.band", self.band, "with rebalance, or with size equal_weight")
+            raise _bad("plan.band", self.band, "with rebalance, or with size equal_weight or weights")
         if self.accumulate is not None and self.resizes:
-            raise _bad("plan.accumulate", dict(self.accumulate), "without rebalance and equal_weight")
+            raise _bad(
+                "plan.accumulate", dict(self.accumulate), "without rebalance, equal_weight and weights"
+            )
 
     @property
     def exits(self) -> bool:
@@ -276,7 +285,7 @@ class TradePlan(_PlanPart):
     @property
     def resizes(self) -> bool:
         """Whether holdings are traded to their size."""
-        return self.rebalance is not None or self.size == "equal_weight"
+        return self.rebalance is not None or self.size in ("equal_weight", "weights")
 
     @property
     def addition_reason(self) -> str:
@@ -291,6 +300,8 @@ class TradePlan(_PlanPart):
             return self.max_positions
         if isinstance(self.size, Mapping) and "weights" in self.size:
             return max(1, len(self.size["weights"]))
+        if self.size == "weights":
+            return max(1, traded)
         return max(1, min(traded, MOST_POSITIONS))
 
     def sizing(self, traded: int) -> tuple[str, Any]:
@@ -303,8 +314,8 @@ class TradePlan(_PlanPart):
             kind, value = next(iter(self.size.items()))
         elif self.size is None and self.accumulate is not None and self.accumulate["on"] == "schedule":
             kind, value = self.addition
-        elif self.size == "equal_weight":
-            return "equal_weight", None
+        elif self.size in ("equal_weight", "weights"):
+            return ("rows" if self.size == "weights" else "equal_weight"), None
         else:
             return "percent", Fraction(1, self.slots(traded))
         if kind == "weights":
@@ -460,7 +471,7 @@ _OF_A_SIZE: dict[str, Callable[[str, Any], Any]] = {
 
 def _size(name: str, value: Any) -> str | dict[str, Any]:
     if not isinstance(value, Mapping):
-        return _one_of(name, value, _EQUAL, f', or one of {{"{"|".join(_SIZES)}": number}}')
+        return _one_of(name, value, _NAMED, f', or one of {{"{"|".join(_SIZES)}": number}}')
     if len(value) != 1:
         raise _bad(name, dict(value), f"one of {', '.join(_SIZES)}")
     ((kind, number),) = value.items()

@@ -18,6 +18,7 @@ _SIZES = {
     "cash": Note(zh="每次买入 {}", en="buys for {} each time"),
     "shares": Note(zh="每次买入 {} 股", en="buys {} shares each time"),
     "weights": Note(zh="各占账户 {}", en="weights {}"),
+    "rows": Note(zh="按权重表", en="by the rows of weights"),
 }
 _SLOTS = {
     "one": Note(zh="每次买入用全部资金", en="each purchase all of the account"),
@@ -128,7 +129,7 @@ def _day(kind: str, number: int, language: Language) -> str:
 
 def _size_words(size: Any, language: Language) -> str:
     if isinstance(size, str):
-        return _SIZES[size].text(language)
+        return _SIZES["rows" if size == "weights" else size].text(language)
     ((kind, value),) = size.items()
     if kind == "weights":
         join = "、" if language == "zh" else ", "

@@ -48,7 +48,7 @@ _KNOWN_FROM_DEFAULT: dict[str, Phase] = {
     "ohlcv": "close",
     "indicators": "post_close",
     "index": "close",
-    "signal": "post_close",
+    **dict.fromkeys(("signal", "weights", "score"), "post_close"),
 }
 
 PHASE_TIME: dict[Phase, timedelta] = {

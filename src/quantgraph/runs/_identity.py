@@ -273,6 +273,8 @@ def _spec_values(spec: RunSpec) -> dict[str, Any]:
     values = spec.as_json()
     rules, plan = values.pop("rules"), spec.plan.to_json() if spec.plan else {}
     own = values.pop("own") or {}
+    if own.get("panel") == "signal":  # as it was before there were others
+        own = {name: value for name, value in own.items() if name not in {"panel", "bottom"}}
     del values["on_clarify"], values["plan"], values["end"]
     parts = {f"rules.{name}": value for name, value in rules.items()}
     if values["cash"] is None:  # it is not fixed

@@ -5,10 +5,10 @@ What is traded is then data of the run's folder. A run of it is resumed and repl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 
@@ -27,6 +27,7 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.rules import Rule, trials_of
+from quantgraph.runs._forms import OWN_NAME, SCORE, Made, OwnFrame, checked, ranked, with_form
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
@@ -34,14 +35,14 @@ from quantgraph.runs.verification._verification import signal_of_cells, strategy
 from quantgraph.runtime import OpenResources, Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, View
-from quantgraph.state.frames import freeze
+from quantgraph.state.frames import SIZED_ENTRIES
 from quantgraph.subgraphs.signal import words_in
 from quantgraph.tools import read_window
 
-Strategy = pd.DataFrame | Callable[[Any], Any] | Path | str | Rule
-"""A signal frame, a function ``panels -> signal``, a file like a run's ``strategy.py``, or a rule."""
+Strategy = pd.DataFrame | Mapping[str, Any] | Callable[[Any], Any] | Path | str | Rule
+"""A signal frame, frames by what they are (:class:`.OwnFrame`), a function ``panels -> either``, a file like
+a run's ``strategy.py``, or a rule."""
 
-_NAME = "yours"
 _EARLIER = (250, 500, 1000)
 """Sessions before the window over which the need of a row is measured, until one shows it."""
 
@@ -54,18 +55,19 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
     """
     if isinstance(strategy, str):
         strategy = Path(strategy)
-    if not (isinstance(strategy, pd.DataFrame | Path | Rule) or callable(strategy)):
+    if not (isinstance(strategy, pd.DataFrame | Mapping | Path | Rule) or callable(strategy)):
         raise BadOption(
-            f"strategy must be a signal frame, a function or the path of a file, not {strategy!r:.60}",
+            f"strategy must be a frame, a function or the path of a file, not {strategy!r:.60}",
             parameter="strategy",
         )
     if resources.decider is not None and not resources.decider.uses_signal:
         raise BadOption(f"decider {resources.decider.name} trades no signal: pass it without a strategy")
     settings = resources.settings or load_settings()
-    if isinstance(strategy, pd.DataFrame):
-        codes = spec.symbols or tuple(map(str, strategy.columns))
+    if isinstance(strategy, pd.DataFrame | Mapping):
+        own = OwnFrame.of(strategy)
+        codes = spec.symbols or tuple(map(str, own.frame.columns))
         market = open_for(replace(spec, symbols=codes), resources.source, settings)
-        return _of_frame(spec, strategy, market)
+        return _of_frame(spec, own, market)
     market = open_for(spec, resources.source, settings)
     opened = open_resources(replace(resources, settings=settings, source=market, ledger=None, recorder=None))
     if isinstance(strategy, Rule):
@@ -91,32 +93,39 @@ class _Code:
     @classmethod
     def of_function(cls, function: Callable[[Any], Any]) -> _Code:
         name = getattr(function, "__name__", type(function).__name__)
-        file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=_NAME)
+        file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=OWN_NAME)
         return cls(file=file, origin=name, function=function)
 
     def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
-        """Find the name of the signal on invented rows, and return the trials of it."""
+        """The trials of its signal, whose name is found on invented rows."""
+        return self.made_on(view, opened)[0]
+
+    def made_on(
+        self, view: View, opened: OpenResources
+    ) -> tuple[BuiltTrials | CodeTrials | FunctionTrials, Made, str]:
+        """The trials, the panel of what they make, and its name."""
         panel = rehearsal_panel(view.frozen())
         if self.function is not None:
             trials = FunctionTrials(self.function)
-            if error := trials.whole(panel).error:
+            outcome = trials.whole(panel)
+            if outcome.error:
                 there = ", ".join(view["ohlcv"])
-                raise NoSignal(f"{self.origin} gave no signal: {error}; the bars have {there}")
-            return trials
-        name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
+                raise NoSignal(f"{self.origin} gave no signal: {outcome.error}; the bars have {there}")
+            return trials, cast("Made", outcome.panel), outcome.name or OWN_NAME
+        made, name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         prove = opened.settings.audit.prove
-        return trials_of(opened.runner, self.file.cells, name, prove=prove)
+        return trials_of(opened.runner, self.file.cells, name, prove=prove), cast("Made", made), name
 
 
-def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> RunSpec:
+def _of_frame(spec: RunSpec, made: OwnFrame, market: MarketDataSource) -> RunSpec:
+    frame = made.frame
     if frame.isna().to_numpy().all():
-        raise BadFrame("the signal is NaN in all of its cells; mark at least one with 1, 0 or -1")
-    freeze("signal", _NAME, frame)  # which says what is wrong with its form
+        raise BadFrame(f"the {made.panel} is NaN in all of its cells; mark at least one with a number")
     listed = set(market.symbols())
     unknown = [str(code) for code in frame.columns if code not in listed]
     if unknown:
         raise UnknownSymbol(
-            f"{market.name} has no prices of {', '.join(unknown[:5])}, which the signal has",
+            f"{market.name} has no prices of {', '.join(unknown[:5])}, which the {made.panel} has",
             symbols=tuple(unknown),
         )
     codes = ",".join(map(str, frame.columns))
@@ -125,11 +134,15 @@ def _of_frame(spec: RunSpec, frame: pd.DataFrame, market: MarketDataSource) -> R
     outside = frame.loc[session_of(first) : session_of(last)].index.difference(sessions)
     if len(outside):
         raise BadFrame(
-            f"the signal has {len(outside)} rows that are not sessions of {market.name}, the first is "
+            f"the {made.panel} has {len(outside)} rows that are not sessions of {market.name}, the first is "
             f"{outside[0]:%Y-%m-%d}"
         )
-    own = OwnSignal(kind="frame", name=_NAME, code_hash="", ref="")
-    return _with(spec, own, frame, sessions)
+    own = OwnSignal(kind="frame", name=made.name, panel=made.panel, bottom=made.bottom, code_hash="", ref="")
+    closes = None
+    if made.panel == "score":
+        known = AsOfSource(market, Moment(market.sessions()[-1]))
+        closes = known.bars(tuple(map(str, frame.columns)), sessions[0], sessions[-1])["close"]
+    return _with(spec, own, frame, sessions, closes=closes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,8 +201,7 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
     request = _Request.of(spec, code.words, opened.source)
     need = _need(code, request, opened)
     view = request.view(code.file, _EARLIER[0] if need is None else need - 1)
-    trials, audit = code.trials_on(view, opened), opened.settings.audit
-    name = (None if isinstance(trials, FunctionTrials) else trials.name) or _NAME
+    (trials, panel, name), audit = code.made_on(view, opened), opened.settings.audit
     verdict = check_causality(
         trials,
         view.frozen(),
@@ -208,20 +220,22 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
     own = OwnSignal(
         kind="file" if code.function is None else "function",
         name=name,
+        panel=panel,
         origin=code.origin,
         cells=cells,
         code_hash=content_hash("\n# cell\n".join(cells)) if cells else "",
         ref="",
-        said=code.function is None and bool(spec.question),
+        said=code.function is None and panel == "signal" and bool(spec.question),
         proof={**verdict.as_json(), "text": verdict.text(language), "warm_up": need, "seconds": 0.0},
         warm_up=need,
         data_start=f"{first:%Y%m%d}" if first < request.sessions[0] else None,
     )
-    whole = verdict.signal
+    whole = checked(panel, name, verdict.signal)
     # An index stays one, so that its levels are compared, if all of its members have a column.
     symbols = request.trade if set(request.listed) == set(whole.columns) else ()
     spec = replace(spec, symbols=symbols, start=request.start, end=request.end)
-    return _with(spec, own, whole, request.sessions, about=code.file.about)
+    closes = view["ohlcv"]["close"]
+    return _with(spec, own, whole, request.sessions, about=code.file.about, closes=closes)
 
 
 def _of_rule(spec: RunSpec, rule: Rule, opened: OpenResources) -> RunSpec:
@@ -256,16 +270,31 @@ def _window(
 
 
 def _with(
-    spec: RunSpec, own: OwnSignal, frame: pd.DataFrame, sessions: pd.DatetimeIndex, *, about: str = ""
+    spec: RunSpec,
+    own: OwnSignal,
+    frame: pd.DataFrame,
+    sessions: pd.DatetimeIndex,
+    *,
+    about: str = "",
+    closes: pd.DataFrame | None = None,
 ) -> RunSpec:
-    """The specification with the signal on the window's sessions: a row that it lacks has no opinion."""
+    """The specification with the signal on the window's sessions: a row that it lacks has no opinion.
+
+    ``closes`` say which symbols a row of scores ranks.
+    """
+    plan, score = with_form(spec.plan, own.panel, own.name), None
+    if own.panel == "score" and closes is not None and plan is not None:
+        score = frame.reindex(index=sessions)
+        frame = ranked(score, closes, plan, own.bottom)
     signal = frame.reindex(index=sessions, columns=sorted(frame.columns))
     if signal.empty or signal.isna().to_numpy().all():
         raise BadWindow(f"the signal has no opinion from {sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}")
-    ref = _kept(own.name, signal, DataState())
-    own = replace(own, ref=ref, code_hash=own.code_hash or ref, frame=signal)
+    frames = {own.name: signal} | ({} if score is None else {SCORE: score})
+    ref = _kept(frames, DataState())
+    own = replace(own, ref=ref, code_hash=own.code_hash or ref, frames=frames)
     return replace(
         spec,
+        plan=plan,
         question=spec.question if own.said else _title(own, spec.question or about),
         symbols=spec.symbols or tuple(map(str, signal.columns)),
         start=spec.start or f"{sessions[0]:%Y%m%d}",
@@ -274,11 +303,20 @@ def _with(
     )
 
 
+_FORM_WORDS = {
+    "signal": ("信号", "signal"),
+    "weights": ("权重", "weights"),
+    "entries": ("进出场信号", "entries and exits"),
+    "score": ("打分", "scores"),
+}
+
+
 def _title(own: OwnSignal, about: str) -> str:
     """The name of a run. It begins with the signal's owner unless the signal is compared with a sentence."""
     language = language_of(about)
+    zh, en = _FORM_WORDS["entries" if own.name == SIZED_ENTRIES else own.panel]
     what = {
-        "frame": say(language, zh="自有信号（未经证明）", en="own signal (not proved)"),
+        "frame": say(language, zh=f"自有{zh}（未经证明）", en=f"own {en} (not proved)"),
         "function": say(
             language, zh=f"自有函数 {own.origin}（未密封）", en=f"own function {own.origin} (unsealed)"
         ),
@@ -290,11 +328,11 @@ def _title(own: OwnSignal, about: str) -> str:
 
 def keep_own_signal(own: OwnSignal, folder: Path) -> None:
     """Write the signal into the data of a run's folder."""
-    if own.frame is None:
+    if own.frames is None:
         raise BadOption(f"the signal of {own.origin or 'a frame'} is in another run; give strategy= again")
-    _kept(own.name, own.frame, DataState(folder / "data"))
+    _kept(own.frames, DataState(folder / "data"))
 
 
-def _kept(name: str, signal: pd.DataFrame, store: DataState) -> str:
-    """Commit a signal without the bars that a commit's own signals are held against."""
-    return store.update("indicators", {name: signal}, base=store.empty)
+def _kept(frames: Mapping[str, pd.DataFrame], store: DataState) -> str:
+    """Commit what is traded without the bars that a commit's own signals are held against."""
+    return store.update("indicators", frames, base=store.empty)

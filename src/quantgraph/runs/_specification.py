@@ -34,10 +34,12 @@ class OwnSignal:
         ``rule``: causal by construction.
     name, origin
         Of the signal, and of the function or the file.
+    panel, bottom
+        What it is: ``signal``, ``weights``, or the signal of a ``score``, whose ``bottom`` lowest are sold.
     cells, code_hash
         Source of the function or the file, and its content hash; a frame's hash is its ``ref``.
-    ref, frame
-        Commit of the signal in the run's folder; and the signal, until it is there.
+    ref, frames
+        Commit of the signal in the run's folder; and what it has, until it is there.
     said
         Whether the question is a sentence that it is compared with; else it is a title.
     proof, warm_up, data_start
@@ -46,6 +48,8 @@ class OwnSignal:
 
     kind: Literal["frame", "function", "file", "rule"]
     name: str
+    panel: Literal["signal", "weights", "score"] = "signal"
+    bottom: int | None = None
     origin: str = ""
     cells: tuple[str, ...] = ()
     code_hash: str
@@ -54,7 +58,7 @@ class OwnSignal:
     proof: Mapping[str, Any] | None = None
     warm_up: int | None = None
     data_start: str | None = None
-    frame: Annotated[Any, Field(exclude=True)] = field(default=None, repr=False, compare=False)
+    frames: Annotated[Any, Field(exclude=True)] = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

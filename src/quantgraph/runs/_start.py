@@ -22,6 +22,7 @@ from quantgraph.errors import BadOption
 from quantgraph.llm import Model
 from quantgraph.market import Rulebook
 from quantgraph.runs._execute import OpenRun, check_resources, execute_run, notebook_watch, opened_run
+from quantgraph.runs._forms import with_words
 from quantgraph.runs._identity import identity_of
 from quantgraph.runs._outputs import initial_result, write_result
 from quantgraph.runs._own import Strategy, keep_own_signal, with_own_signal
@@ -115,15 +116,48 @@ def run_strategy(
 
 
 def run_signal(
-    signal: pd.DataFrame, *, prices: SourceLike | None = None, about: str = "", **options: Any
+    signal: pd.DataFrame | None = None,
+    *,
+    entries: pd.DataFrame | None = None,
+    exits: pd.DataFrame | None = None,
+    weights: pd.DataFrame | None = None,
+    score: pd.DataFrame | None = None,
+    size: pd.DataFrame | Mapping[str, Any] | str | None = None,
+    top: int | None = None,
+    bottom: int | None = None,
+    every: str | int | None = None,
+    band: Decimal | float | str | None = None,
+    prices: SourceLike | None = None,
+    about: str = "",
+    **options: Any,
 ) -> RunResult:
-    """Trade a signal of your own as a run, which says on its first line that nothing proves it.
+    """Trade a signal, target weights or scores of your own, as a run that says first that nothing proves it.
+
+    One of ``signal``, ``entries`` with ``exits``, ``weights`` and ``score``, frames of sessions x symbols,
+    which are the run's. What a row says is traded at the next open.
 
     Parameters
     ----------
     signal
-        Sessions x symbols: 1 buys at the next open, -1 sells, 0 and NaN change nothing. Its sessions and
-        symbols are the run's.
+        1 buys, -1 sells, 0 and NaN change nothing; or booleans, of which True is 1 and False is -1.
+    entries, exits
+        Booleans: buy and sell; where both are True it sells.
+    weights
+        Fractions of the equity that are held after the open: 0 sells, NaN leaves the holding alone. A row
+        adds up to 1 or less, which leaves cash. Each trade's amount includes its fees; lots go to the largest
+        remainders; sales come first, and a note tells what could not be bought.
+    score
+        Numbers to rank by, of the symbols with a close on the row's session, equal ones by code.
+    size
+        Beside ``entries`` a frame with the fraction of the equity of each; else as in
+        :class:`~quantgraph.broker.TradePlan`.
+    top, bottom
+        Of ``score``: so many of the highest are held (``max_positions``, at most 10 by default). Others are
+        sold; with ``bottom`` only when among so many of the lowest.
+    every
+        When ``weights`` or ``score`` are looked at (``trade_on``): every session by default.
+    band
+        How far a weight may drift before it is traded.
     prices
         See ``source`` of :class:`~quantgraph.runtime.Resources`; a frame or frames of bars, too.
     about
@@ -135,10 +169,27 @@ def run_signal(
     ------
     BadFrame
         If it has other values, is NaN throughout, or has a row that is not a session of the prices.
+    BadOption
+        If none or several are given, or a word of the plan contradicts them.
     UnknownSymbol
         If a symbol has no prices.
     """
-    return run_strategy(about, strategy=signal, source=prices, **options)
+    made = {"signal": signal, "entries": entries, "exits": exits, "weights": weights, "score": score}
+    strategy: dict[str, Any] = {name: frame for name, frame in made.items() if frame is not None}
+    if isinstance(size, pd.DataFrame):
+        strategy["size"], size = size, None
+    if bottom is not None:
+        strategy["bottom"] = bottom
+    if top is not None and score is None:
+        raise BadOption("top= is of a score; max_positions= of the plan limits positions", parameter="top")
+    if size is not None and weights is not None:
+        raise BadOption("size= beside weights=, which say it; leave it out", parameter="size")
+    size = size if weights is None else "weights"
+    words = {"size": size, "max_positions": top, "trade_on": every, "band": band}
+    plan = with_words(
+        options.pop("plan", None), {name: word for name, word in words.items() if word is not None}
+    )
+    return run_strategy(about, strategy=strategy, source=prices, plan=plan, **options)
 
 
 def prepare_run(

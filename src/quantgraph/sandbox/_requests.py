@@ -32,7 +32,7 @@ from quantgraph.sandbox._pandas_guards import (
 from quantgraph.sandbox.wire._shared_frames import FramesReader, with_token
 from quantgraph.sandbox.wire._wire import Block, Frames, Read, encode_signals, read_header
 from quantgraph.state import Commit, DataState
-from quantgraph.state.frames import FrozenFrame, freeze
+from quantgraph.state.frames import MADE, FrozenFrame, freeze
 
 _VALUE_LIMIT = 4_000
 
@@ -139,15 +139,19 @@ def cell_namespace(store: DataState) -> dict[str, Any]:
     }
 
 
-def new_signals(store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]]) -> dict[str, FrozenFrame]:
-    """Return the signals in ``store`` that are not in ``frames``, or differ from those."""
-    old_signals = frames.get("signal", {})
-    signals = store.snapshot()["signal"]
-    found: dict[str, FrozenFrame] = {}
-    for name in signals:
-        signal, old = signals.frozen(name), old_signals.get(name)
-        if old is None or not (np.shares_memory(signal.values, old.values) or signal.frame.equals(old.frame)):
-            found[name] = signal
+def new_signals(
+    store: DataState, frames: Mapping[str, Mapping[str, FrozenFrame]]
+) -> dict[str, dict[str, FrozenFrame]]:
+    """Return by panel the signals, weights and scores that are not in ``frames``, or differ from those."""
+    found: dict[str, dict[str, FrozenFrame]] = {panel: {} for panel in MADE}
+    for panel in MADE:
+        made, before = store.snapshot()[panel], frames.get(panel, {})
+        for name in made:
+            new, old = made.frozen(name), before.get(name)
+            if old is None or not (np.shares_memory(new.values, old.values) or new.frame.equals(old.frame)):
+                found[panel][name] = new
+    for name in found["weights"]:  # its signal is made of it
+        del found["signal"][name]
     return found
 
 
@@ -203,7 +207,10 @@ def serve_prefixes(header: dict[str, Any], memory: mmap.mmap, read: Read, write:
             frames = reader.read(step["rows"])
             outcome, signals = _run(cells, frames, header["output_limit"], _StepState())
             if header["last_row"]:
-                signals = {name: _last_row(signal) for name, signal in signals.items()}
+                signals = {
+                    panel: {name: _last_row(frame) for name, frame in made.items()}
+                    for panel, made in signals.items()
+                }
             _reply(write, outcome, signals)
 
 
@@ -230,7 +237,7 @@ class _StepState(DataState):
 
 def _run(
     cells: list[Cell], frames: Frames, output_limit: int, store: DataState
-) -> tuple[CellOutcome, dict[str, FrozenFrame]]:
+) -> tuple[CellOutcome, dict[str, dict[str, FrozenFrame]]]:
     # Every run draws different random numbers, so that an unseeded strategy is found to differ.
     random.seed()
     np.random.seed(random.getrandbits(32))  # noqa: NPY002 - the generator that generated code uses
@@ -243,7 +250,7 @@ def _run(
     return outcome, new_signals(store, frames)
 
 
-def _reply(write: Write, outcome: CellOutcome, signals: dict[str, FrozenFrame]) -> None:
+def _reply(write: Write, outcome: CellOutcome, signals: Frames) -> None:
     header = {"stdout": outcome.stdout, "value": outcome.value, "error": outcome.error}
     for part in encode_signals(header, signals):
         write(part)

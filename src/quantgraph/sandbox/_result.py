@@ -24,7 +24,7 @@ from quantgraph.errors import (
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox.wire._wire import Frames, Read, read_frames, read_header, require_type
 from quantgraph.state import Fields
-from quantgraph.state.frames import FrozenFrame, check_axes, freeze, is_plain
+from quantgraph.state.frames import MADE, FrozenFrame, check_axes, freeze, is_plain
 
 Isolation = Literal["full", "limits_only", "none", "trusted"]
 
@@ -59,6 +59,8 @@ class CodeResult:
         ``repr`` of the last cell's last expression, empty if it was a statement or None.
     signals
         The frames passed to ``GLOBAL_DATA_STATE.update("signal", …)``: values 1, 0, -1, NaN.
+    weights, scores
+        Those passed to ``update("weights", …)`` and ``update("score", …)``.
     error
         What the code raised, or None.
     seconds
@@ -71,6 +73,8 @@ class CodeResult:
     stdout: str = ""
     value: str = ""
     signals: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    weights: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    scores: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     error: CodeFailed | None = None
     seconds: float = 0.0
     isolation: Isolation = "none"
@@ -136,11 +140,13 @@ class Call:
         limit = self.limits.output_limit
         try:
             header, size = read_header(read, limit=_REPLY_LIMIT, header_limit=_HEADER_LIMIT + 12 * limit)
-            signals = _read_signals(header, size, read, frames)
+            made = _read_signals(header, size, read, frames)
             return CodeResult(
                 stdout=_checked_text(header["stdout"], limit + _DROPPED_NOTE),
                 value=_checked_text(header["value"], _TEXT_LIMIT),
-                signals=signals,
+                signals=made["signal"],
+                weights=made["weights"],
+                scores=made["score"],
                 error=self._read_error(header["error"]),
                 seconds=self.seconds,
                 isolation=self.isolation,
@@ -210,7 +216,7 @@ _CPU_LIMIT = next((number for number, name in _SIGNALS.items() if name == "SIGXC
 _SIGKILL = next((number for number, name in _SIGNALS.items() if name == "SIGKILL"), 0)
 
 
-def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> Fields:
+def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames) -> dict[str, Fields]:
     count = len(require_type(header["frames"], list))
     if count > _MOST_SIGNALS:
         raise CodeFailed(f"the code returned {count} signals; at most {_MOST_SIGNALS} are allowed")
@@ -222,20 +228,20 @@ def _read_signals(header: dict[str, Any], size: int, read: Read, frames: Frames)
                 f"the code returned a signal of {sessions} sessions and {symbols} symbols; "
                 f"at most {_MOST_LABELS} of both, and {_MOST_CELLS} cells, are allowed"
             )
-    signals: dict[str, FrozenFrame] = {}
+    made: dict[str, dict[str, FrozenFrame]] = {panel: {} for panel in MADE}
     checked: set[tuple[str, ...]] = set()
     close = frames.get("ohlcv", {}).get("close")
     for entry, (panel, name, frame) in zip(header["frames"], read_frames(header, size, read), strict=True):
         if panel == "signal" and entry.get("opinions") is True and _is_on(close, frame) and is_plain(name):
-            signals[name] = frame  # its cells were read by a table, its axes are the input's
-        elif panel == "signal":
+            made[panel][name] = frame  # its cells were read by a table, its axes are the input's
+        elif panel in MADE:
             frozen = freeze(
                 panel, name, frame.frame, symbols=frame.symbols if frame.symbols in checked else None
             )
             checked.add(frame.symbols)
-            check_signal_axes(name, frozen, frames)
-            signals[name] = frozen
-    return Fields("signal", signals)
+            check_signal_axes(name, frozen, frames, panel)
+            made[panel][name] = frozen
+    return {panel: Fields(panel, found) for panel, found in made.items()}
 
 
 def _is_on(close: FrozenFrame | None, signal: FrozenFrame) -> bool:
@@ -248,7 +254,7 @@ def _is_on(close: FrozenFrame | None, signal: FrozenFrame) -> bool:
     )
 
 
-def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
+def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames, panel: str = "signal") -> None:
     """Check that a signal's sessions and symbols are in the frames that the code received.
 
     The code's own data state checks it too, unless the code put other data there, or forged the reply.
@@ -259,7 +265,7 @@ def check_signal_axes(name: str, signal: FrozenFrame, frames: Frames) -> None:
         If they are not; names the first offending cell.
     """
     try:
-        check_axes(name, signal, frames.get("ohlcv", {}))
+        check_axes(name, signal, frames.get("ohlcv", {}), panel)
     except BadFrame as error:
         raise CodeFailed(
             f"the code returned a signal of other data: {error.message}", **error.data

@@ -426,9 +426,12 @@ class _SeparateRuns(PrefixRun):
 
     def _step(self, moment: Moment) -> CodeResult:
         result = self._runner.run(self._cells, cut_panels(self._frames, moment))
-        return replace(
-            result, signals={name: frame.iloc[self._rows] for name, frame in result.signals.items()}
+
+        signals, weights, scores = (
+            {name: frame.iloc[self._rows] for name, frame in made.items()}
+            for made in (result.signals, result.weights, result.scores)
         )
+        return replace(result, signals=signals, weights=weights, scores=scores)
 
     def close(self) -> None:
         """Do nothing: no process is kept between moments."""

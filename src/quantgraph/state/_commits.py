@@ -26,16 +26,15 @@ from quantgraph._util.files import (
 )
 from quantgraph._util.values import json_of
 from quantgraph.errors import BadFile
-from quantgraph.state.frames._frames import FrozenFrame
+from quantgraph.state.frames._frames import MADE, FrozenFrame
 from quantgraph.state.frames._records import NO_RECORDS, Record, Records
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-PANELS: tuple[str, ...] = ("ohlcv", "indicators", "index", "signal")
+PANELS: tuple[str, ...] = ("ohlcv", "indicators", "index", *MADE)
 """Panels of a commit; ``index`` has the levels of indices, its columns are index codes."""
-
 Panels = Mapping[str, Mapping[str, FrozenFrame]]
 
 
@@ -74,7 +73,7 @@ class CommitCache:
         panels = {
             panel: {
                 name: self._take(fields[name])
-                for name in (fields if panel == "signal" else sorted(fields, key=_place))
+                for name in (fields if panel in MADE else sorted(fields, key=_place))
             }
             for panel, fields in tree.panels.items()
         }
@@ -213,7 +212,7 @@ def _lines(records: Records) -> bytes:
     return "\n".join(entry.line for entry in records.entries).encode()
 
 
-_UNLISTED_IF_EMPTY = ("index",)
+_UNLISTED_IF_EMPTY = ("index", "weights", "score")
 """Panels that are newer than the format: without them a commit keeps its name."""
 
 

@@ -24,7 +24,7 @@ from quantgraph.state._commits import PANELS, Commit, CommitCache, commit_name, 
 from quantgraph.state._growing_view import GrowingView
 from quantgraph.state._views import Fields, Snapshot, TrustedView, View, no_such_name
 from quantgraph.state.frames._cut import cut
-from quantgraph.state.frames._frames import FrozenFrame, check_axes, freeze, merge
+from quantgraph.state.frames._frames import MADE, FrozenFrame, check_axes, freeze, made_of, merge, opinions
 from quantgraph.state.frames._records import KnownRecords, Record, Records
 
 _TRIES = 3
@@ -123,8 +123,9 @@ class DataState:
 
         ``ohlcv`` and ``indicators`` merge by session and symbol: a new number replaces an old one, a
         new NaN does not. A ``signal`` replaces the signal of that name; its sessions and symbols must be
-        among the commit's closes (without closes, of all ``ohlcv`` frames). All frames are committed
-        or none.
+        among the commit's closes (without closes, of all ``ohlcv`` frames). So do target ``weights``, whose
+        signal of the same name is 1 where one is above 0 and -1 where it is 0, and a ``score``. A ``signal``
+        of ``entries`` and ``exits`` is one, ``entries``. All frames are committed or none.
         A working tree as ``base`` moves on to the new commit.
 
         Raises
@@ -134,16 +135,25 @@ class DataState:
         BadFrame
             If a name or a frame is not valid; names the first offending cell.
         """
+        if isinstance(frames, Mapping):
+            panel, frames = made_of(panel, frames)
         fresh = self._frozen(panel, frames)
 
         def change(tree: Commit) -> Commit:
-            if panel == "signal":
-                _check_signals(fresh, tree.panels["ohlcv"])
-            fields = dict(tree.panels[panel])
-            for name, frame in fresh.items():
-                old = fields.get(name) if panel != "signal" else None
-                fields[name] = merge(old, frame) if old else frame
-            return replace(tree, panels={**tree.panels, panel: fields})
+            panels = dict(tree.panels)
+            if panel in MADE:
+                _check_made(panel, fresh, panels["ohlcv"])
+                for other in {*MADE} - {panel}:  # of one name there is one thing
+                    panels[other] = {name: old for name, old in panels[other].items() if name not in fresh}
+                panels[panel] = {**panels[panel], **fresh}
+            else:
+                fields = panels[panel] = dict(panels[panel])
+                for name, frame in fresh.items():
+                    fields[name] = merge(fields[name], frame) if name in fields else frame
+            if panel == "weights":
+                signals = {name: opinions(frame) for name, frame in fresh.items()}
+                panels["signal"] = {**panels["signal"], **signals}
+            return replace(tree, panels=panels)
 
         return self._commit(change, base)
 
@@ -171,14 +181,20 @@ class DataState:
 
         def change(tree: Commit) -> Commit:
             made = replace(tree, panels={**tree.panels, **fresh})
-            _check_signals(fresh.get("signal", {}), made.panels["ohlcv"])
+            for panel in MADE:
+                _check_made(panel, fresh.get(panel, {}), made.panels["ohlcv"])
             return made
 
         return self._commit(change, base)
 
     def without(self, panel: str, ref: str) -> str:
-        """Name of the commit that equals ``ref`` with one panel empty. The head stays where it is."""
-        return self._commit(lambda tree: replace(tree, panels={**tree.panels, panel: {}}), ref, to_head=False)
+        """Name of the commit that equals ``ref`` with one panel empty, of a signal all that was made.
+
+        The head stays where it is.
+        """
+        emptied = MADE if panel in MADE else (panel,)
+        empty: dict[str, dict[str, FrozenFrame]] = {each: {} for each in emptied}
+        return self._commit(lambda tree: replace(tree, panels={**tree.panels, **empty}), ref, to_head=False)
 
     def only_about(self, symbols: Collection[str], ref: str) -> str:
         """Name of the commit that equals ``ref`` without records about other symbols.
@@ -375,9 +391,9 @@ class WorkingTree:
         return View(ref, moment, cut(commit, moment))
 
 
-def _check_signals(signals: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
-    for name, signal in signals.items():
-        check_axes(name, signal, ohlcv)
+def _check_made(panel: str, made: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
+    for name, frame in made.items():
+        check_axes(name, frame, ohlcv, panel)
 
 
 GLOBAL_DATA_STATE = DataState()

@@ -15,7 +15,7 @@ from quantgraph.market import Moment, session_of
 from quantgraph.market.actions import CorporateAction, adjusted
 from quantgraph.state._commits import PANELS, Commit, Panels
 from quantgraph.state.frames._cut import Actions, KnownData, cut_frame, known_actions
-from quantgraph.state.frames._frames import Floats, FrozenFrame, frozen_array
+from quantgraph.state.frames._frames import MADE, Floats, FrozenFrame, frozen_array
 from quantgraph.state.frames._records import Record, RecordKind, members_of, names_of
 
 
@@ -97,7 +97,8 @@ class Snapshot(_Panels):
         return self._commit.records.all.of(kind, symbol)
 
     def __repr__(self) -> str:
-        return f"Snapshot({self.ref[:12]}; {'; '.join(repr(self[panel]) for panel in PANELS)})"
+        shown = (repr(self[panel]) for panel in PANELS if self[panel] or panel not in MADE[1:])
+        return f"Snapshot({self.ref[:12]}; {'; '.join(shown)})"
 
 
 class BaseView(_Panels, ABC):

@@ -37,7 +37,7 @@ from quantgraph.sandbox import (
 )
 from quantgraph.sandbox.wire import Frames
 from quantgraph.settings import Settings
-from quantgraph.state import DataState
+from quantgraph.state import DataState, Fields
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -362,16 +362,19 @@ class TrustedRunner:
             seconds = time.perf_counter() - started
         if isinstance(outcome.raised, KeyboardInterrupt):
             raise outcome.raised
-        signals = new_signals(store, frames)
+        made = new_signals(store, frames)
         try:
-            for name, frozen in signals.items():
-                check_signal_axes(name, frozen, frames)
+            for panel, found in made.items():
+                for name, frozen in found.items():
+                    check_signal_axes(name, frozen, frames, panel)
         except CodeFailed as error:
             return CodeResult(error=error, seconds=seconds, isolation="trusted")
         return CodeResult(
             stdout=outcome.stdout,
             value=outcome.value,
-            signals={name: frozen.frame for name, frozen in signals.items()},
+            signals=Fields("signal", made["signal"]),
+            weights=Fields("weights", made["weights"]),
+            scores=Fields("score", made["score"]),
             error=code_error(outcome.error, "trusted") if outcome.error else None,
             seconds=seconds,
             isolation="trusted",

@@ -18,6 +18,7 @@ from quantgraph.audit.causality._verdict import MAX_FLIPPED_SHARE, Result, Verdi
 from quantgraph.audit.causality._warm_up import measure_start
 from quantgraph.errors import BadOption
 from quantgraph.market import PHASES, Phase
+from quantgraph.state.frames import MADE
 
 
 def check_causality(
@@ -85,7 +86,7 @@ def check_causality(
     started = time.perf_counter()
     trials = strategy if isinstance(strategy, Trials) else FunctionTrials(strategy)
     # An older signal in the panel may itself know the future, and so may its prefix.
-    panel = {name: fields for name, fields in read_panels(panels).items() if name != "signal"}
+    panel = {name: fields for name, fields in read_panels(panels).items() if name not in MADE}
     if walked is None:
         seed = secrets.randbits(32) if seed is None else seed
         options: Any = {"prove": prove, "cuts": cuts, "seed": seed, "decide_at": decide_at}

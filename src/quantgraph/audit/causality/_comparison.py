@@ -25,7 +25,7 @@ from quantgraph.audit.causality._trials import (
 )
 from quantgraph.data import EVENT_FIELDS, STATUS_FIELDS
 from quantgraph.sandbox.wire import Frames
-from quantgraph.state.frames import Dates, FieldKey, Floats, FrozenFrame
+from quantgraph.state.frames import MADE, Dates, FieldKey, Floats, FrozenFrame
 
 Bools = NDArray[np.bool_]
 Cells = tuple[NDArray[np.intp], ...]
@@ -303,7 +303,7 @@ def perturb(panel: Frames, seed: int, sign: float) -> Frames:
     factor = 1 + sign * _PERTURBATION * rng.standard_normal((len(axes.sessions), len(axes.symbols)))
 
     def move(key: str, name: str, frame: FrozenFrame) -> FrozenFrame:
-        if panel_name(key) == "signal" or name in (*EVENT_FIELDS, *STATUS_FIELDS):
+        if panel_name(key) in MADE or name in (*EVENT_FIELDS, *STATUS_FIELDS):
             return frame
         return to_frame(frame.sessions, frame.symbols, frame.values * _on_frame(factor, axes, frame))
 

@@ -24,6 +24,8 @@ from quantgraph.sandbox import CodeResult, CodeRunner, open_prefix_run
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state import DataState, Fields, Snapshot, View
 from quantgraph.state.frames import (
+    MADE,
+    SIZED_ENTRIES,
     Dates,
     FieldKey,
     Floats,
@@ -32,6 +34,7 @@ from quantgraph.state.frames import (
     check_axes,
     freeze,
     known_rows,
+    made_of,
 )
 
 T = TypeVar("T")
@@ -171,10 +174,15 @@ Strategy = Callable[[Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class TrialOutcome:
-    """The signal of one run, or its error in one line; and how long a run on a whole panel took."""
+    """The signal of one run, or its error in one line; and how long a run on a whole panel took.
+
+    ``panel`` is where it belongs, of :data:`.MADE`: it may be weights, or a score. ``name`` is of entries.
+    """
 
     signal: FrozenFrame | None = None
     error: str = ""
+    panel: str = field(default="signal", compare=False)
+    name: str = field(default="", compare=False)
     seconds: float = field(default=0.0, compare=False)
 
 
@@ -262,15 +270,17 @@ class CodeTrials:
             raise result.error
         if result.error is not None:
             return TrialOutcome(error=result.error.message)
-        names = [*result.signals]
+        panels = {"signal": result.signals, "weights": result.weights, "score": result.scores}
+        made = {name: panel for panel, found in panels.items() for name in found}
+        names = [*made]
         self._names = self._names or names
         if [each for each in self._names if each in names] != [each for each in names if each in self._names]:
             # The last signal trades: code that sorts them by results would choose it.
             return TrialOutcome(error=f"the signals are handed over in another order: {', '.join(names)}")
         name = self.name or next(reversed(names), "")
-        if name not in result.signals:
+        if name not in made:
             return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
-        return _placed_outcome(name, _stored(result.signals, name), panel)
+        return _placed_outcome(name, _stored(panels[made[name]], name), panel, made[name])
 
 
 def _stored(signals: Mapping[str, pd.DataFrame], name: str) -> FrozenFrame:
@@ -337,13 +347,13 @@ class BuiltTrials:
         return freeze("signal", self.name or "signal", self._compute(store.snapshot()))
 
 
-def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames) -> TrialOutcome:
+def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames, made: str = "signal") -> TrialOutcome:
     """The outcome of a signal: an error unless it is on the sessions and symbols of the panel."""
     try:
-        check_axes(name, signal, _by_name(panel).get("ohlcv", {}))
+        check_axes(name, signal, _by_name(panel).get("ohlcv", {}), made)
     except BadFrame as error:
         return TrialOutcome(error=error.message)
-    return TrialOutcome(signal=signal)
+    return TrialOutcome(signal=signal, panel=made)
 
 
 def _by_name(panel: Frames) -> Frames:
@@ -354,8 +364,10 @@ class FunctionTrials:
     """A strategy that is a function ``panel -> signal``, run in forked processes.
 
     The function receives the panel in the form passed to the audit: a dict of frames, or of dicts of frames.
-    It must not read other data. The signal is a frame of sessions x symbols of numbers or booleans, for
-    example weights; an array of the shape of the closes, or a series if there is one symbol, is valid too.
+    It must not read other data. The signal is a frame of sessions x symbols of numbers, or of booleans: 1
+    where it holds, -1 where not; an array of the shape of the closes, or a series if there is one symbol, is
+    valid too. ``{"weights": frame}``, ``{"score": frame}``, and ``{"entries": frame, "exits": frame}``, with
+    or without a ``size``, say what it is.
     On systems without fork the function runs in this process. Either way it can reach the whole panel: it is
     never ``isolated``.
     """
@@ -409,7 +421,7 @@ class FunctionTrials:
                 yield (
                     TrialOutcome(error=reply)
                     if isinstance(reply, str)
-                    else TrialOutcome(signal=to_frame(*reply))
+                    else TrialOutcome(panel=reply[0], name=reply[1], signal=to_frame(*reply[2:]))
                 )
         finally:
             process.kill()
@@ -424,20 +436,37 @@ def _serve(pipe: Connection, function: Strategy, panels: Sequence[Callable[[], F
     for panel in panels:
         outcome = _run(function, panel())
         signal = outcome.signal
-        pipe.send((signal.sessions, signal.symbols, signal.values) if signal else outcome.error)
+        made = signal and (outcome.panel, outcome.name, signal.sessions, signal.symbols, signal.values)
+        pipe.send(made or outcome.error)
 
 
 def _run(function: Strategy, panel: Frames) -> TrialOutcome:
     frames = {key: {name: frame.frame for name, frame in fields.items()} for key, fields in panel.items()}
     try:
-        return _placed_outcome("signal", _signal(function(frames.get(FLAT, frames)), panel), panel)
+        made, name, result = _made(function(frames.get(FLAT, frames)))
+        return replace(_placed_outcome(made, _signal(result, panel, made, name), panel, made), name=name)
     except BadFrame as error:
         return TrialOutcome(error=error.message)
     except Exception as error:  # noqa: BLE001 - whatever it raises is its result
         return TrialOutcome(error=" ".join(f"{type(error).__name__}: {error}".split())[:1_000])
 
 
-def _signal(result: object, panel: Frames) -> FrozenFrame:
+def _made(result: object) -> tuple[str, str, object]:
+    """The panel, the name and the frame of what a function returned."""
+    if not isinstance(result, Mapping):
+        return "signal", "", result
+    found: Mapping[str, Any] = result
+    panel, frames = made_of("signal", found) if "entries" in found else (next(iter(found), ""), found)
+    if len(frames) != 1 or (panel not in MADE):
+        raise BadFrame(
+            f"the function returned a mapping of {', '.join(map(str, found)) or 'nothing'}; it must be of "
+            "signal, weights or score, or of entries and exits, with or without size"
+        )
+    name, frame = next(iter(frames.items()))
+    return panel, name if name == SIZED_ENTRIES else "", frame
+
+
+def _signal(result: object, panel: Frames, made: str, name: str = "") -> FrozenFrame:
     axes = axes_of(panel)
     if isinstance(result, pd.Series) and len(axes.symbols) == 1:
         result = result.to_frame(axes.symbols[0])
@@ -451,6 +480,8 @@ def _signal(result: object, panel: Frames) -> FrozenFrame:
     index = result.index
     if not isinstance(index, pd.DatetimeIndex) or not index.is_unique or not index.is_monotonic_increasing:
         raise BadFrame("the signal's index must be ascending, unique sessions")
+    if made != "signal" or all(dtype.kind == "b" for dtype in result.dtypes):
+        return freeze(made, name or made, result)
     try:
         values = result.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
     except (TypeError, ValueError):

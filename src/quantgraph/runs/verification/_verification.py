@@ -497,19 +497,21 @@ def audit_sentence(
     view = store.view(moment)
     panel = view.frozen()
     LookLog(opened.settings.cache_dir).add(panel)
-    _, signal = signal_of_cells(strategy, opened.runner, panel, path)
+    *_, signal = signal_of_cells(strategy, opened.runner, panel, path)
     words = replace(words, trade=tuple(map(str, signal.columns)))
     return hold_against_words(words, signal, strategy.cells, view, first=None)
 
 
 def signal_of_cells(
     strategy: StrategyFile, runner: CodeRunner, frames: Frames, path: str | Path
-) -> tuple[str, pd.DataFrame]:
-    """Run the cells of a file once; return the name and the frame of its signal."""
+) -> tuple[str, str, pd.DataFrame]:
+    """Run the cells of a file once; return the panel, the name and the frame of its signal."""
     result = runner.run(strategy.cells, frames)
     if result.error is not None:
         raise result.error
-    name = strategy.name or next(reversed(list(result.signals)), "")
-    if name not in result.signals:
+    panels = {"signal": result.signals, "weights": result.weights, "score": result.scores}
+    made = {name: panel for panel, found in panels.items() for name in found}
+    name = strategy.name or next(reversed(made), "")
+    if name not in made:
         raise BadOption(f"{path} hands over no signal {name}".rstrip())
-    return name, result.signals[name]
+    return made[name], name, panels[made[name]][name]

@@ -92,12 +92,12 @@ def encode_frames(header: Mapping[str, Any], frames: Frames) -> list[Block]:
     return encode_message({**header, **table}, [array_bytes(frame.values) for frame in listed])
 
 
-def encode_signals(header: Mapping[str, Any], signals: Mapping[str, FrozenFrame]) -> list[Block]:
+def encode_signals(header: Mapping[str, Any], signals: Frames) -> list[Block]:
     """Return the parts of a message that carries signals: a byte a cell where all cells are opinions."""
-    table, listed = frame_table({"signal": signals})
+    table, listed = frame_table(signals)
     blocks = []
     for entry, frame in zip(table["frames"], listed, strict=True):
-        codes = _codes(frame.values)
+        codes = _codes(frame.values) if entry["panel"] == "signal" else None
         entry["opinions"] = codes is not None
         blocks.append(array_bytes(frame.values if codes is None else codes))
     return encode_message({**header, **table}, blocks)

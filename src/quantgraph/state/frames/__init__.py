@@ -16,7 +16,9 @@ if TYPE_CHECKING:
         known_rows,
     )
     from quantgraph.state.frames._frames import (
+        MADE,
         PLAIN_RULE,
+        SIZED_ENTRIES,
         Dates,
         Floats,
         FrozenFrame,
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
         freeze,
         frozen_array,
         is_plain,
+        made_of,
     )
     from quantgraph.state.frames._records import Records, check_record_kind
 
 __all__ = [
+    "MADE",
     "PLAIN_RULE",
+    "SIZED_ENTRIES",
     "Dates",
     "FieldKey",
     "Floats",
@@ -44,6 +49,7 @@ __all__ = [
     "frozen_array",
     "is_plain",
     "known_rows",
+    "made_of",
 ]
 
 if not TYPE_CHECKING:  # a type checker must still find misspelt names

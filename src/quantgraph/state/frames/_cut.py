@@ -33,7 +33,7 @@ from quantgraph.errors import BadFrame
 from quantgraph.market import Moment
 from quantgraph.market.actions import ACTION_FIELDS, DATE_FIELDS, CorporateAction, KnownActions
 from quantgraph.state._commits import Commit, Panels
-from quantgraph.state.frames._frames import Dates, FrozenFrame, frozen_array
+from quantgraph.state.frames._frames import MADE, Dates, FrozenFrame, frozen_array
 from quantgraph.state.frames._records import KnownRecords
 
 FieldKey = tuple[str, str]
@@ -135,7 +135,7 @@ def align_table(panel: str, name: str, table: pd.DataFrame, moment: Moment) -> p
 def known_symbols(panels: Panels, panel: str, name: str) -> tuple[str, ...] | None:
     """Columns that a field has at every moment; None if a column is added when its first number is known."""
     symbols, universe = panels[panel][name].symbols, _universe(panels)
-    if symbols == universe or panel in ("signal", "index") or (panel == "ohlcv" and name in _LISTING_FIELDS):
+    if symbols == universe or panel in (*MADE, "index") or (panel == "ohlcv" and name in _LISTING_FIELDS):
         return symbols
     return universe if set(symbols) <= set(universe) else None
 

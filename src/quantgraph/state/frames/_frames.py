@@ -20,6 +20,15 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Dates = NDArray[np.datetime64]
 
+MADE: tuple[str, ...] = ("signal", "weights", "score")
+"""Panels of what a strategy makes of the others: opinions, target weights, or numbers to rank by."""
+SIZED_ENTRIES = "entries"
+"""Name of the signal that ``entries`` and ``exits`` are; weights of that name leave alone what is held."""
+DIGITS = 12
+"""Decimals of weights, and significant digits of scores: noise of the last digits is no other value."""
+_ABOVE = 1e-9
+"""How far a row of weights may add up to more than 1: what the sum of rounded numbers is wrong by."""
+
 # The whole years of 64-bit nanoseconds, in which pandas can compute and print every date.
 _FIRST_DAY, _LAST_DAY = np.datetime64("1678-01-01"), np.datetime64("2261-12-31")
 
@@ -132,7 +141,8 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
 
     Names of frames and of columns are strings of 1 to 100 characters that can be encoded in UTF-8 and
     hold no control or invisible formatting character, no quote and no backslash. Sessions are dates of the
-    years 1678 to 2261.
+    years 1678 to 2261. Booleans of a signal are 1 where it holds and -1 where not. Weights are rounded to 12
+    decimals, scores to 12 significant digits.
 
     Parameters
     ----------
@@ -153,8 +163,10 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
         raise BadFrame(f"{where} has shape {frame.shape}; it must have at least one session and one symbol")
     sessions = _sessions(where, frame.index)
     symbols = _symbols(where, frame.columns) if symbols is None else symbols
-    values = _values(where, frame)
+    values = _values(where, frame, panel)
     _check_cells(where, panel, values, sessions, symbols)
+    if panel == "weights" and name != SIZED_ENTRIES:
+        _check_sums(where, values, sessions)
     return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
 
 
@@ -212,9 +224,11 @@ def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
     return tuple(symbols)
 
 
-def _values(where: str, frame: pd.DataFrame) -> Floats:
+def _values(where: str, frame: pd.DataFrame, panel: str) -> Floats:
     values = frame.to_numpy()
-    if values.dtype.kind not in "iuf":
+    if panel == "signal" and values.dtype.kind == "b":
+        values = np.where(values, 1.0, -1.0)
+    elif values.dtype.kind not in "iuf":
         strange = [name for name, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
         if strange:
             raise _not_a_number(where, frame[strange])
@@ -222,7 +236,59 @@ def _values(where: str, frame: pd.DataFrame) -> Floats:
     # Adding 0.0 folds -0.0 into 0.0 and the mask folds NaN payloads, so that equal content has one name.
     numbers: Floats = np.add(values, 0.0, dtype=np.float64)
     numbers[np.isnan(numbers)] = np.nan
+    return _rounded(panel, numbers)
+
+
+def _rounded(panel: str, numbers: Floats) -> Floats:
+    if panel == "weights":
+        return np.round(numbers, DIGITS) + 0.0
+    if panel == "score":
+        with np.errstate(all="ignore"):
+            scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(numbers))))
+            short = np.rint(numbers * scale) / scale
+        return np.where(np.isfinite(short), short, numbers)
     return numbers
+
+
+def opinions(weights: FrozenFrame) -> FrozenFrame:
+    """The signal of target weights: 1 where there is one, -1 for 0, NaN for NaN."""
+    values = np.where(np.isnan(weights.values), np.nan, np.where(weights.values > 0, 1.0, -1.0))
+    return FrozenFrame(weights.sessions, weights.symbols, frozen_array(values))
+
+
+def made_of(panel: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Panel and frames of what a caller has made: ``entries`` and ``exits`` are one signal.
+
+    Both are booleans, and the exit wins. With ``size``, a frame of the fraction of the equity that each entry
+    takes, they are weights.
+    """
+    if panel != "signal" or not {"entries", "exits"} <= frames.keys() <= {"entries", "exits", "size"}:
+        return panel, frames
+    enter, leave = (_booleans(name, frames[name]) for name in ("entries", "exits"))
+    if not (enter.index.equals(leave.index) and enter.columns.equals(leave.columns)):
+        raise BadFrame(
+            f"entries are {len(enter)} x {enter.shape[1]} and exits {len(leave)} x {leave.shape[1]}; both "
+            "must have the same sessions and symbols"
+        )
+    enter &= ~leave
+    if "size" not in frames:
+        return panel, {SIZED_ENTRIES: enter.astype(float).mask(leave, -1.0)}
+    size = frames["size"]
+    if not isinstance(size, pd.DataFrame):
+        raise BadFrame(f"size must be a frame with a fraction for each entry, not {type(size).__name__}")
+    size = size.reindex(index=enter.index, columns=enter.columns)
+    missing = enter & ~(size > 0)
+    if missing.to_numpy().any():
+        row, column = np.argwhere(missing.to_numpy())[0]
+        place = f"({enter.index[row]:%Y-%m-%d}, {enter.columns[column]})"
+        raise BadFrame(f"size has no fraction above 0 at {place}, where entries has one")
+    return "weights", {SIZED_ENTRIES: size.where(enter).mask(leave, 0.0)}
+
+
+def _booleans(name: str, frame: object) -> pd.DataFrame:
+    if not isinstance(frame, pd.DataFrame) or not all(dtype.kind == "b" for dtype in frame.dtypes):
+        raise BadFrame(f"{name} must be a frame of booleans, sessions x symbols, with False where nothing is")
+    return frame
 
 
 def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
@@ -245,7 +311,10 @@ def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
 def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbols: tuple[str, ...]) -> None:
     if panel == "signal":
         bad = ~(np.isnan(values) | (values == 0) | (values == 1) | (values == -1))
-        rule = "signal values must be 1, 0, -1 or NaN"
+        rule = 'signal values must be 1, 0, -1 or NaN; other numbers are update("weights", ...) or a score'
+    elif panel == "weights":
+        bad = (values < 0) | np.isinf(values)
+        rule = "weights are fractions of the equity, from 0: nothing is sold short"
     else:
         bad = np.isinf(values)
         rule = "cells must be finite numbers or NaN"
@@ -258,6 +327,14 @@ def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbol
             symbol=symbols[column],
             value=float(values[row, column]),
         )
+
+
+def _check_sums(where: str, values: Floats, sessions: Dates) -> None:
+    above = (sums := np.nansum(values, axis=1)) > 1 + _ABOVE
+    if above.any():
+        row = int(np.argmax(above))
+        day = str(sessions[row].astype("datetime64[D]"))
+        raise BadFrame(f"{where} adds up to {sums[row]:.6g} on {day}; a row may add up to 1", session=day)
 
 
 def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
@@ -276,7 +353,9 @@ def merge(old: FrozenFrame, new: FrozenFrame) -> FrozenFrame:
     return FrozenFrame(frozen_array(sessions), symbols, frozen_array(values))
 
 
-def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame]) -> None:
+def check_axes(
+    name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame], panel: str = "signal"
+) -> None:
     """Check that a signal has no session and no symbol that the data does not have.
 
     Fewer sessions, fewer symbols and another order of the columns are valid.
@@ -308,8 +387,8 @@ def check_axes(name: str, signal: FrozenFrame, ohlcv: Mapping[str, FrozenFrame])
     session, symbol = str(signal.sessions[row].astype("datetime64[D]")), signal.symbols[column]
     value = float(signal.values[row, column])
     raise BadFrame(
-        f"signal[{name!r}] has {value:g} at ({session}, {symbol}), {why}; sessions and symbols must be those "
-        "of the data: use signal.reindex(index=close.index, columns=close.columns)",
+        f"{panel}[{name!r}] has {value:g} at ({session}, {symbol}), {why}; sessions and symbols must be "
+        "those of the data: use signal.reindex(index=close.index, columns=close.columns)",
         session=session,
         symbol=symbol,
         value=value,

@@ -102,9 +102,12 @@ def own_update(state: SignalSubgraphState, resources: OpenResources, own: Mappin
     data_ref = store.without("signal", current_ref(state, resources))
 
     def commit() -> str:
-        signal = store.snapshot(own["ref"])["indicators"][name]
-        signal = signal.drop(columns=dialogue_of(state)["waived_symbols"], errors="ignore")
-        return store.update("signal", {name: signal}, base=data_ref)
+        kept, waived = store.snapshot(own["ref"])["indicators"], dialogue_of(state)["waived_symbols"]
+        frames = {each: kept[each].drop(columns=waived, errors="ignore") for each in kept}
+        base, signal = data_ref, {name: frames.pop(name)}
+        if frames:  # what the signal ranks by
+            base = store.update("indicators", frames, base=data_ref)
+        return store.update("weights" if own.get("panel") == "weights" else "signal", signal, base=base)
 
     facts = {"step": "own_signal", "data_ref": data_ref, "ref": own["ref"], "name": name}
     strategy = {
