@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from quantgraph.broker import DecisionContext, Session, TradePlan
 from quantgraph.broker.accounts import Quantity, last_closes
@@ -114,11 +114,12 @@ class Sizing:
         left = sum((move.left for move in moves), ZERO)
         for move in sorted(moves, key=lambda each: (-each.remainder, each.symbol)):
             if 0 < move.costs_more <= left:
-                left, move.shares = left - move.costs_more, move.more
+                left -= move.costs_more
+                move.shares, move.cost = move.more, move.cost + move.costs_more
         sales = {each.symbol: each.shares for each in moves if each.lacking < 0 and each.shares}
         return sales, {
             each.symbol: Wish(
-                cents=math.ceil(each.money(each.shares) * 100),
+                cents=math.ceil(each.cost * 100),
                 shares=each.shares,
                 reason=f"weight {weights[each.symbol].normalize():f}",
             )
@@ -178,56 +179,49 @@ class Sizing:
 
 @dataclass(kw_only=True)
 class _Move:
-    """A purchase or a sale toward a weight: ``lacking`` is above 0 or below, ``shares`` are of the order."""
+    """A purchase or a sale toward a weight, which brings ``lacking`` into the holding, below 0 out of it.
+
+    ``cost`` is what it takes with its fees, below 0 what it brings, and ``left`` what rounding leaves over.
+    With ``more`` in place of ``shares`` a lot more is held, which takes ``costs_more``.
+    """
 
     symbol: str
-    price: Decimal
     lacking: Decimal
-    sizing: Sizing
-    shares: Quantity = 0
-    more: Quantity = 0
-    """The order's shares with which one more lot is held."""
+    shares: Quantity
+    more: Quantity
+    cost: Decimal
+    left: Decimal
+    costs_more: Decimal
 
     @classmethod
     def of(cls, symbol: str, price: Decimal, lacking: Decimal, sizing: Sizing) -> _Move:
         """The order that leaves the holding at most at its weight."""
-        move = cls(symbol=symbol, price=price, lacking=lacking, sizing=sizing)
         rules, day = sizing.context.rules, sizing.context.session
         lots = rules.lots(symbol, day.date())
+        side: Side = "buy" if lacking > 0 else "sell"
+
+        def money(shares: Quantity) -> Decimal:
+            amount = notional(price, shares)
+            fees = rules.charges(symbol, side, shares, amount, day.date()).total if shares else ZERO
+            return fees + (amount if lacking > 0 else -amount)
+
         if lacking > 0:
-            move.shares = largest_buy(symbol, price, lacking, rules, day)
-            move.more = move.shares + lots.step if move.shares else lots.first
-            return move
-        sellable = sizing.after.account.positions[symbol].sellable
-        shares, fees = ZERO, ZERO
-        while shares * price - fees < -lacking:  # a fee that grows with the sale is met in a few steps
-            shares = Decimal(lots.step) * math.ceil((fees - lacking) / price / Decimal(lots.step))
-            fees = move.fees(shares)
-        move.shares = sizing.in_lots(symbol, min(shares, Decimal(sellable)))
-        move.more = sizing.in_lots(symbol, Decimal(move.shares - lots.step))
-        return move
-
-    def fees(self, shares: Quantity) -> Decimal:
-        """Fees of an order of so many shares."""
-        rules, day = self.sizing.context.rules, self.sizing.context.session.date()
-        side: Side = "buy" if self.lacking > 0 else "sell"
-        amount = notional(self.price, shares)
-        return rules.charges(self.symbol, side, shares, amount, day).total if shares else ZERO
-
-    def money(self, shares: Quantity) -> Decimal:
-        """What so many shares cost, or below 0 what they bring, with fees."""
-        amount = notional(self.price, shares)
-        return (amount if self.lacking > 0 else -amount) + self.fees(shares)
-
-    @property
-    def left(self) -> Decimal:
-        """Money that rounding leaves over."""
-        return self.lacking - self.money(self.shares)
-
-    @property
-    def costs_more(self) -> Decimal:
-        """Money that a lot more in the holding takes."""
-        return self.money(self.more) - self.money(self.shares)
+            shares = largest_buy(symbol, price, lacking, rules, day)
+            more: Quantity = shares + lots.step if shares else lots.first
+        else:
+            step, wanted = Decimal(lots.step), -lacking
+            enough = step * math.ceil(wanted / price / step)
+            while (short := money(enough) - lacking) > 0:  # a fee grows with the sale, in a few steps
+                enough += step * math.ceil(short / price / step)
+            sellable = Decimal(sizing.after.account.positions[symbol].sellable)
+            shares = sizing.in_lots(symbol, min(enough, sellable))
+            more = sizing.in_lots(symbol, Decimal(shares - lots.step))
+        cost = money(shares)
+        extra = money(more) - cost if more != shares else ZERO
+        left = lacking - cost
+        return cls(
+            symbol=symbol, lacking=lacking, shares=shares, more=more, cost=cost, left=left, costs_more=extra
+        )
 
     @property
     def remainder(self) -> Decimal:

@@ -115,8 +115,8 @@ def ranked(
     """The signal of scores: 1 for the highest of a row, as many as the plan's positions; NaN without a score.
 
     A symbol counts in a row if it has a close there. Equal scores are in the order of the codes. All others
-    are -1; with ``bottom`` the so many lowest alone. Rows on which the plan's ``trade_on`` does not decide are
-    NaN.
+    are -1; with ``bottom`` the so many lowest alone. Rows by which the plan's ``trade_on`` does not decide
+    are NaN.
     """
     values = score[sorted(score.columns)]
     values = values.where(closes.reindex(index=values.index, columns=values.columns).notna())
