@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
-from decimal import Decimal
 from itertools import chain, count
 from typing import Any, Final
 
@@ -12,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from quantgraph._util.texts import Note
-from quantgraph._util.values import plain_number
 from quantgraph.agents._sizing import Sizing, open_prices
+from quantgraph.agents._weights import SHORT, last_weights, orders_toward, short_note, weights_of
 from quantgraph.broker import BlockRule, Decider, Decision, DecisionContext, Order, TradePlan
 from quantgraph.broker.accounts import Quantity
 from quantgraph.broker.session import days_without_entries, last_of_each, trade_days
@@ -24,8 +23,6 @@ from quantgraph.state.frames import SIZED_ENTRIES, Floats, FrozenFrame
 
 _MISSED = "not_bought"
 """Key of a session's notes: by symbol the session, and the cents that were not enough."""
-_SHORT = "short_of_weight"
-"""Key of a session's notes: by symbol the session, shares that are bought, and that the weight is."""
 
 
 class SignalRule(Decider):
@@ -133,7 +130,7 @@ class SignalRule(Decider):
             If there is no signal of that name.
         """
         view, plan, name = context.view, context.plan, self._name(context.view)
-        signal, weights = view["signal"].frozen(name), _weights_of(view, name, plan)
+        signal, weights = view["signal"].frozen(name), weights_of(view, name, plan)
         days, listed = _TradeDays.of(context, signal), _Lister(context)
         leaving = _positions_to_exit(context, signal, days.last)
         exits = listed.orders("sell", leaving, "signal -1" if weights is None else "weight 0")
@@ -157,7 +154,8 @@ class SignalRule(Decider):
         resized = _TradeDays.of(context, signal, plan.rebalance).today
         if weights is not None:
             kept = after.account.positions.keys() - gone if resizes and resized else set()
-            return _toward(_last_weights(weights, view, days, {*entries, *kept}), sizing, listed, exits)
+            last = last_weights(weights, _rows_since(view, weights, days), {*entries, *kept})
+            return orders_toward(last, sizing, listed.orders, exits, buys=not closed)
         wishes = sizing.entries(entries)
         if plan.resizes and resized:
             sales, lacking = sizing.resized(entries, gone)
@@ -181,9 +179,9 @@ class SignalRule(Decider):
         days: dict[str, list[tuple[str, int]]] = {}
         for symbol, missed in chain.from_iterable(each.get(_MISSED, {}).items() for each in notes):
             days.setdefault(symbol, []).append(missed)
-        short = [each for note in notes for each in note.get(_SHORT, {}).items()]
+        short = [each for note in notes for each in note.get(SHORT, {}).items()]
         found = [_missed_note(symbol, missed) for symbol, missed in sorted(days.items())]
-        return [*found, _short_note(short)] if short else found
+        return [*found, short_note(short)] if short else found
 
     def _name(self, view: View) -> str:
         names = list(view["signal"])
@@ -192,34 +190,6 @@ class SignalRule(Decider):
         if self.signal is None and len(names) > 1:
             raise BadOption(f"signal must be one of {', '.join(names)}", parameter="signal")
         return self.signal or names[0]
-
-
-def _toward(weights: Mapping[str, Decimal], sizing: Sizing, listed: _Lister, exits: list[Order]) -> Decision:
-    """The orders toward weights, after the exits: sales, then purchases."""
-    sales, wishes = sizing.toward(weights)
-    cut = listed.orders("sell", sales, "rebalance")
-    sizing.after.batch(cut)
-    bought = sizing.quantities(wishes, sizing.after.account.cash)
-    orders = [*exits, *cut]
-    for symbol, shares in bought.items():
-        orders += listed.orders("buy", {symbol: shares}, wishes[symbol].reason)
-    day = f"{sizing.context.session:%Y-%m-%d}"
-    short = {
-        symbol: [day, plain_number(shares), plain_number(wishes[symbol].shares or 0)]
-        for symbol, shares in bought.items()
-        if not shares or shares < (wishes[symbol].shares or 0)
-    }
-    return Decision(orders, notes={_SHORT: short} if short else {})
-
-
-def _short_note(short: Sequence[tuple[str, Sequence[Any]]]) -> Note:
-    symbol, (day, bought, wanted) = short[0]
-    return Note(
-        zh=f"有 {len(short)} 次买入没有达到权重：不足一手，或现金不够（费用、未成交的卖出）；"
-        f"第一次是 {day} 的 {symbol}，应买 {wanted} 股，买了 {bought} 股",
-        en=f"{len(short)} purchases fell short of their weights: less than a lot, or too little cash for "
-        f"fees or after a sale that was not filled; the first: {symbol}, {day}, {bought} of {wanted} shares",
-    )
 
 
 def _missed_note(symbol: str, missed: Sequence[tuple[str, int]]) -> Note:
@@ -357,23 +327,3 @@ def _rows_since(view: View, frame: FrozenFrame, days: _TradeDays) -> Floats | No
         return None
     first = 0 if days.before is None else int(frame.sessions.searchsorted(days.before))
     return frame.values[min(first, len(frame.sessions) - 1) :]
-
-
-def _weights_of(view: View, name: str, plan: TradePlan) -> FrozenFrame | None:
-    """The weights that the signal is made of, if it is."""
-    there = name in view["weights"]
-    if plan.size is not None and there != (plan.size == "weights"):
-        what = f"{name} has weights, which say the size" if there else f"the data has no weights of {name}"
-        raise BadOption(f"size={plan.size!r}; {what}", parameter="plan.size")
-    return view["weights"].frozen(name) if there else None
-
-
-def _last_weights(
-    frame: FrozenFrame, view: View, days: _TradeDays, symbols: Collection[str]
-) -> dict[str, Decimal]:
-    """Their last weights since the trade session before, those above 0."""
-    found: dict[str, Decimal] = {}
-    for row in () if (rows := _rows_since(view, frame, days)) is None else rows:
-        for place in np.flatnonzero(~np.isnan(row)).tolist():
-            found[frame.symbols[place]] = Decimal(repr(float(row[place])))
-    return {symbol: weight for symbol, weight in sorted(found.items()) if symbol in symbols and weight}

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 from quantgraph.broker import DecisionContext, Session, TradePlan
 from quantgraph.broker.accounts import Quantity, last_closes
 from quantgraph.broker.session import Followed, largest_buy
 from quantgraph.errors import NoData
-from quantgraph.market.money import CENT, ZERO, Side, notional, to_decimal
+from quantgraph.market.money import CENT, ZERO, to_decimal
 from quantgraph.state import View
 
 _REBALANCE = "rebalance"
@@ -97,36 +97,6 @@ class Sizing:
                 wishes[symbol] = self.sized(symbol, kind, value, 0, self.plan.addition_reason)
         return wishes
 
-    def toward(self, weights: Mapping[str, Decimal]) -> tuple[dict[str, Quantity], dict[str, Wish]]:
-        """What is sold, and cash for what is bought, so that each symbol has its fraction of the equity.
-
-        What a purchase costs and a sale brings count with their fees. Holdings are rounded down to lots; then
-        the largest remainders get a lot more, in order, where what all of them left over pays for it.
-        """
-        band = Decimal(self.plan.band or 0) * self.investable * CENT
-        moves = list[_Move]()
-        for symbol, weight in sorted(weights.items()):
-            if price := self.prices.get(symbol):
-                held = self.after.account.positions.get(symbol)
-                lacking = weight * self.investable * CENT - price * (held.quantity if held else 0)
-                if held is None or abs(lacking) > band:
-                    moves.append(_Move.of(symbol, price, lacking, self))
-        left = sum((move.left for move in moves), ZERO)
-        for move in sorted(moves, key=lambda each: (-each.remainder, each.symbol)):
-            if 0 < move.costs_more <= left:
-                left -= move.costs_more
-                move.shares, move.cost = move.more, move.cost + move.costs_more
-        sales = {each.symbol: each.shares for each in moves if each.lacking < 0 and each.shares}
-        return sales, {
-            each.symbol: Wish(
-                cents=math.ceil(each.cost * 100),
-                shares=each.shares,
-                reason=f"weight {weights[each.symbol].normalize():f}",
-            )
-            for each in moves
-            if each.lacking > 0
-        }
-
     def resized(
         self, entries: Sequence[str], leaving: Collection[str]
     ) -> tuple[dict[str, Quantity], dict[str, Wish]]:
@@ -175,58 +145,6 @@ class Sizing:
         lots = self.context.rules.lots(symbol, self.context.session.date())
         quantity = Decimal(lots.step * int(shares // Decimal(lots.step))).normalize()
         return 0 if quantity < lots.first else int(quantity) if quantity % 1 == 0 else quantity
-
-
-@dataclass(kw_only=True)
-class _Move:
-    """A purchase or a sale toward a weight, which brings ``lacking`` into the holding, below 0 out of it.
-
-    ``cost`` is what it takes with its fees, below 0 what it brings, and ``left`` what rounding leaves over.
-    With ``more`` in place of ``shares`` a lot more is held, which takes ``costs_more``.
-    """
-
-    symbol: str
-    lacking: Decimal
-    shares: Quantity
-    more: Quantity
-    cost: Decimal
-    left: Decimal
-    costs_more: Decimal
-
-    @classmethod
-    def of(cls, symbol: str, price: Decimal, lacking: Decimal, sizing: Sizing) -> _Move:
-        """The order that leaves the holding at most at its weight."""
-        rules, day = sizing.context.rules, sizing.context.session
-        lots = rules.lots(symbol, day.date())
-        side: Side = "buy" if lacking > 0 else "sell"
-
-        def money(shares: Quantity) -> Decimal:
-            amount = notional(price, shares)
-            fees = rules.charges(symbol, side, shares, amount, day.date()).total if shares else ZERO
-            return fees + (amount if lacking > 0 else -amount)
-
-        if lacking > 0:
-            shares = largest_buy(symbol, price, lacking, rules, day)
-            more: Quantity = shares + lots.step if shares else lots.first
-        else:
-            step, wanted = Decimal(lots.step), -lacking
-            enough = step * math.ceil(wanted / price / step)
-            while (short := money(enough) - lacking) > 0:  # a fee grows with the sale, in a few steps
-                enough += step * math.ceil(short / price / step)
-            sellable = Decimal(sizing.after.account.positions[symbol].sellable)
-            shares = sizing.in_lots(symbol, min(enough, sellable))
-            more = sizing.in_lots(symbol, Decimal(shares - lots.step))
-        cost = money(shares)
-        extra = money(more) - cost if more != shares else ZERO
-        left = lacking - cost
-        return cls(
-            symbol=symbol, lacking=lacking, shares=shares, more=more, cost=cost, left=left, costs_more=extra
-        )
-
-    @property
-    def remainder(self) -> Decimal:
-        """The part of a lot that is missing."""
-        return self.left / self.costs_more if self.costs_more > 0 else ZERO
 
 
 def open_prices(view: View, market: Session, symbols: Iterable[str]) -> dict[str, Decimal]:

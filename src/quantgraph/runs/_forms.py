@@ -20,12 +20,7 @@ Made = Literal["signal", "weights", "score"]
 SCORE = "score"
 """Name of the scores among the indicators of a run."""
 _FORMS = "signal=, entries= with exits=, weights= or score="
-_FREE = {
-    "signal": frozenset[str](),
-    "weights": frozenset({"size", "max_positions", "rank", "accumulate"}),
-    "entries": frozenset({"size", "max_positions", "rank", "accumulate"}),
-    "score": frozenset({"rank", "accumulate"}),
-}
+_SAID = {"weights": ("size", "max_positions", "rank", "accumulate"), "score": ("rank", "accumulate")}
 """Words of a plan that a form says itself."""
 
 
@@ -95,11 +90,11 @@ def with_form(plan: TradePlan | None, panel: Made, name: str) -> TradePlan | Non
     if panel == "signal":
         return plan
     form = "entries" if name == SIZED_ENTRIES else panel
-    said, plan = _FREE[form], plan or TradePlan()
+    plan = plan or TradePlan()
     wanted = {"size": "weights"} if panel == "weights" else {"rank": f"indicators.{SCORE}"}
     for each in fields(TradePlan):
         value = getattr(plan, each.name)
-        if each.name in said and value not in (each.default, wanted.get(each.name)):
+        if each.name in _SAID[panel] and value not in (each.default, wanted.get(each.name)):
             raise BadOption(
                 f"{each.name}={value!r} beside {form}=, which say it; leave it out",
                 parameter=f"plan.{each.name}",

@@ -24,7 +24,8 @@ from quantgraph.state._commits import PANELS, Commit, CommitCache, commit_name, 
 from quantgraph.state._growing_view import GrowingView
 from quantgraph.state._views import Fields, Snapshot, TrustedView, View, no_such_name
 from quantgraph.state.frames._cut import cut
-from quantgraph.state.frames._frames import MADE, FrozenFrame, check_axes, freeze, made_of, merge, opinions
+from quantgraph.state.frames._frames import MADE, FrozenFrame, check_axes, freeze, merge
+from quantgraph.state.frames._made import made_of, opinions
 from quantgraph.state.frames._records import KnownRecords, Record, Records
 
 _TRIES = 3

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
         freeze,
         frozen_array,
         is_plain,
-        made_of,
     )
+    from quantgraph.state.frames._made import made_of
     from quantgraph.state.frames._records import Records, check_record_kind
 
 __all__ = [
