@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         common_day_text,
         render_comparison,
         run_differences,
+        run_names,
     )
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
     from quantgraph.page._drawings import sparkline
@@ -40,6 +41,7 @@ __all__ = [
     "render_page",
     "round_trip_rows",
     "run_differences",
+    "run_names",
     "sparkline",
     "trade_rows",
 ]

@@ -42,6 +42,8 @@ from quantgraph.runs._outputs import (
     read_result,
     read_signal,
 )
+from quantgraph.runs._parameters import call_text
+from quantgraph.runs._specification import RunSpec
 from quantgraph.runs.folder._folder import existing_ledger, read_manifest
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
@@ -529,7 +531,7 @@ def _row(folder: Path) -> dict[str, Any]:
         return {
             **row,
             "started": str(manifest.started),
-            "sentence": manifest.spec.question,
+            "sentence": _titled(manifest.spec),
             "decider": str(manifest.identity.configuration.get("decider", "")),
             "ended": str(result["ended_because"] or result["state"]),
             "error": str(result.get("error") or changed_file(folder, MANIFEST_FILE, RESULT_FILE)),
@@ -548,6 +550,12 @@ def _row(folder: Path) -> dict[str, Any]:
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return row | {"ended": "unreadable", "error": f"bad_file: {escape_controls(reason)}"}
+
+
+def _titled(spec: RunSpec) -> str:
+    """The sentence of a run; one that code is compared with has the code's parameters behind it."""
+    own = spec.own
+    return call_text(spec.question, own.params) if own and own.said else spec.question
 
 
 INDEX_FILE = "index.html"
@@ -584,14 +592,18 @@ def write_index(folder: Path, *, language: Language) -> Path:
 class RunComparison:
     """Several runs side by side.
 
-    ``numbers`` has a row a number of the account, by its name in ``result["account"]``, and a column a run;
-    float64, NaN where a run has none. Where runs are judged from different days, numbers of values are
-    from the latest of these days on, for all, with the same cash; ``note`` names the day. ``differences``
-    has a row a difference of requests or of parameters, by its name; ``str``.
+    ``numbers`` has a row a number of the account, by its name in ``result["account"]`` (``return``,
+    ``sharpe``, ``max_drawdown``, … : :data:`~quantgraph.report.metrics.METRICS`; the representation has their
+    names in the language of the runs), and a column a run; float64, NaN where a run has none. Columns are
+    named by what differs, as on the page: ``fast=10, slow=30``; ``runs`` has the run of each. Where runs
+    are judged from different days, numbers of values are from the latest of these days on, for all, with the
+    same cash; ``note`` names the day. ``differences`` has a row a difference of requests or of parameters, by
+    its name; ``str``.
     """
 
     numbers: pd.DataFrame
     differences: pd.DataFrame
+    runs: Mapping[str, str]
     note: str
     _shown: pd.DataFrame
     """The numbers as texts, labelled in the language of the first run."""
@@ -605,7 +617,8 @@ class RunComparison:
             for name, *cells in _rows_of(self.differences)
         ]
         parts = [*filter(None, [self.note]), *([self._shown.to_string()] if len(self._shown) else [])]
-        return "\n\n".join([*parts, "\n".join(lines) or self._nothing])
+        named = [f"{name}: {run}" for name, run in self.runs.items() if name != run]
+        return "\n\n".join([*parts, *filter(None, ["\n".join(named)]), "\n".join(lines) or self._nothing])
 
     def _repr_html_(self) -> str:
         rows = [*_rows_of(self._shown), *_rows_of(self.differences)]
@@ -636,7 +649,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     BadFile
         If one is damaged, or of another version.
     """
-    from quantgraph.page import common_accounts, common_day_text, run_differences
+    from quantgraph.page import common_accounts, common_day_text, run_differences, run_names
     from quantgraph.runs._page import view_run
 
     if len(runs) < 2:
@@ -644,17 +657,19 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     opened = [run if isinstance(run, RunResult) else open_run(run) for run in runs]
     names = [result.folder.name for result in opened]
     names = names if len({*names}) == len(names) else [str(result.folder) for result in opened]
-    names = list(map(escape_controls, names))
     for name in names:
         if names.count(name) > 1:
             raise BadOption(f"run {name} occurs twice; compare takes different runs", parameter="runs")
     views = [view_run(each.folder, with_calls=False, ledger=each._ledger) for each in opened]  # noqa: SLF001
+    folders, names = list(map(escape_controls, names)), run_names(views)
+    names = names if len({*names}) == len(names) else folders  # copies of one run
     language = views[0].language
     rows = list(metric_rows(common_accounts(views)[1]))
     differences = {**_different_requests([view.result for view in views]), **dict(run_differences(views))}
     return RunComparison(
         numbers=_table({metric.name: cells for metric, cells in rows}, names).astype("float64"),
         differences=_table(differences, names).astype("str"),
+        runs=dict(zip(names, folders, strict=True)),
         note=common_day_text(views, names),
         _shown=_table(
             {metric.words(language): list(map(metric.text, cells)) for metric, cells in rows}, names

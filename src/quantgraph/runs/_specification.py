@@ -34,6 +34,8 @@ class OwnSignal:
         ``rule``: causal by construction.
     name, origin
         Of the signal, and of the function or the file.
+    params
+        Of a function or a file, plain JSON by name; dates are texts, ``2025-01-31``. ``origin`` has them.
     cells, code_hash
         Source of the function or the file, and its content hash; a frame's hash is its ``ref``.
     ref, frame
@@ -47,6 +49,7 @@ class OwnSignal:
     kind: Literal["frame", "function", "file", "rule"]
     name: str
     origin: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
     cells: tuple[str, ...] = ()
     code_hash: str
     ref: str
