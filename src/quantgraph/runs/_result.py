@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -69,6 +69,12 @@ _CURVES = {
     "index": Note(zh="指数", en="index"),
 }
 _COLOURS = {"account": "#1d4ed8", "benchmark": "#f59e0b", "index": "#667085"}
+_MARKS = {
+    "buy": (Note(zh="买入", en="buy"), "#059669", "triangle-up"),
+    "sell": (Note(zh="卖出", en="sell"), "#db2777", "triangle-down"),
+}
+_MARKED = 8
+"""Fills of a session that a mark of the plot tells."""
 _TITLE_WIDTH = 90
 _TRIP_COLUMNS = [
     *("ts_code", "kind", "opened", "closed", "holding", "quantity", "entry_price", "exit_price"),
@@ -124,9 +130,13 @@ class RunResult(dict[str, Any]):
         return pd.DataFrame(columns, index=index, dtype=np.float64)
 
     @property
-    def returns(self) -> pd.DataFrame:
-        """Return of each session as a fraction, of the columns of :attr:`equity`."""
-        return self.equity.pct_change(fill_method=None).iloc[1:]
+    def returns(self) -> pd.Series[float]:
+        """The account's return of each session, a fraction: float64, index ``trade_date``; empty without one.
+
+        For the others: ``result.equity["benchmark"].pct_change()``.
+        """
+        account = self.equity.get("account", pd.Series(dtype=np.float64, name="account"))
+        return account.pct_change(fill_method=None).iloc[1:]
 
     @property
     def orders(self) -> pd.DataFrame:
@@ -222,12 +232,27 @@ class RunResult(dict[str, Any]):
     @property
     def positions(self) -> pd.DataFrame:
         """Shares at the end of each session: float64, sessions x symbols, 0 where nothing is held."""
+        return self._holdings[0]
+
+    @property
+    def weights(self) -> pd.DataFrame:
+        """Value at the close over equity, by session: float64, sessions x symbols, 0 where nothing is held.
+
+        The marks of the ledger: the last close of a stock that does not trade. The rest up to 1 is cash.
+        """
+        shares, marks = self._holdings
+        account = self.equity.get("account", pd.Series(dtype=np.float64))
+        return (shares * marks).div(account.reindex(shares.index), axis=0).fillna(0.0)
+
+    @property
+    def _holdings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Shares and marks, sessions x symbols."""
         nothing = pd.DataFrame(
             index=pd.DatetimeIndex([], dtype="datetime64[us]", name="trade_date"),
             columns=pd.Index([], name="ts_code", dtype="str"),
             dtype=np.float64,
         )
-        return self._of_ledger("holdings", (nothing, nothing))[0]
+        return self._of_ledger("holdings", (nothing, nothing))
 
     @property
     def signal(self) -> pd.DataFrame | None:
@@ -260,7 +285,7 @@ class RunResult(dict[str, Any]):
         return content
 
     def plot(self) -> go.Figure:
-        """Draw return and drawdown as a plotly figure; one that says so if nothing was traded."""
+        """Draw return, trades and drawdown as a plotly figure; one that says so if nothing was traded."""
         from plotly.subplots import make_subplots
 
         equity, title = (
@@ -283,6 +308,7 @@ class RunResult(dict[str, Any]):
                     row=row,
                     col=1,
                 )
+        self._draw_trades(figure, equity["account"] / equity["account"].iloc[0] - 1)
         return figure.update_layout(
             title={"text": title, "font": {"size": 14}},
             hovermode="x unified",
@@ -292,6 +318,30 @@ class RunResult(dict[str, Any]):
             yaxis={"tickformat": "+.0%", "hoverformat": "+.2%"},
             yaxis2={"tickformat": ".0%", "hoverformat": ".2%"},
         )
+
+    def _draw_trades(self, figure: go.Figure, curve: pd.Series[float]) -> None:
+        """A mark on the curve for each session with purchases and one for each with sales."""
+        fills = self._of_ledger("fills", fills_frame([])) if "run_dir" in self else fills_frame([])
+        for side, (name, colour, symbol) in _MARKS.items():
+            texts = {
+                day: "<br>".join(
+                    html.escape(f"{each.ts_code} {each.quantity:,.0f} @ {each.price:,.2f}")
+                    for each in of_day.head(_MARKED).itertuples()
+                )
+                for day, of_day in fills[fills["side"] == side].groupby("trade_date")
+            }
+            if texts:
+                figure.add_scatter(
+                    x=list(texts),
+                    y=curve.reindex(list(texts)),
+                    text=list(texts.values()),
+                    name=name.text(self._language),
+                    mode="markers",
+                    marker={"color": colour, "symbol": symbol, "size": 8},
+                    hovertemplate="%{text}",
+                    row=1,
+                    col=1,
+                )
 
     def report(
         self, *, language: Language | None = None, inline: bool = False, to: str | Path | None = None
@@ -357,7 +407,7 @@ class RunResult(dict[str, Any]):
             if part
         ]
 
-    def _lines(self) -> list[str]:
+    def _lines(self, *, data_last: bool = False) -> list[str]:
         """How it ended, what to do, where the code departs from the sentence, the reading, the defaults."""
         ended = str(self.get("ended_because") or self.get("state") or "done")
         error = str(self.get("error") or "")
@@ -371,9 +421,13 @@ class RunResult(dict[str, Any]):
             "" if question in error else question,
         ]
         understood, assumed = self.understanding, map(str, self.get("assumptions") or ())
-        others = [
+        data = [
             synthetic.text(self._language) if self._part("source").get("synthetic") else "",
             *map(str, self._part("source").get("provenance", ())),
+        ]
+        data = [short_line(line, _WIDTH) for line in data if line]
+        others = [
+            *([] if data_last else data),
             *understood,
             str(self._part("causality").get("text", "")),
             *(text for text in assumed if not any(text in line for line in understood)),
@@ -382,7 +436,7 @@ class RunResult(dict[str, Any]):
         lines = [*findings, *(short_line(line, _WIDTH) for line in (*first, *others) if line)]
         if (hidden := len(lines) - _LINES) > 0:
             lines[_LINES:] = [say(self._language, zh=f"…另有 {hidden} 行", en=f"… and {hidden} more lines")]
-        return [*lines, *self._resumption()]
+        return [*lines, *self._resumption(), *(data if data_last else [])]
 
     def _resumption(self) -> list[str]:
         """How the run goes on; its path must be whole."""
@@ -392,37 +446,40 @@ class RunResult(dict[str, Any]):
         call = f"resume_run({str(self['run_dir'])!r}{answer})"
         return [short_line(say(self._language, zh=f"继续：{call}", en=f"go on: {call}"), _PATH_WIDTH)]
 
-    def _shown(self) -> tuple[list[str], list[tuple[str, str]], list[float]]:
-        """Lines, numbers and curve of a representation, which never raises: a dict may hold anything."""
-        try:
-            curve = [float(value) for value in self._part("equity").get("account") or ()]
-            benchmark = dict(self._numbers("benchmark"))
-            name = _CURVES["benchmark"].text(self._language)
-            numbers = [
-                (label, f"{text} ({name} {benchmark[label]})" if benchmark.get(label, "–") != "–" else text)
-                for label, text in self._numbers()
-            ]
-            return self._lines(), numbers, curve
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            line = f"this is not the result of a run: {type(error).__name__}: {error}"
-            return [short_line(line, _WIDTH)], [], []
-
     def __repr__(self) -> str:
-        lines, numbers, _ = self._shown()
+        shown = self._never_raising(self._text)
         head = f"RunResult {short_line(self.get('run_id', ''), _WIDTH)}: {short_line(self._title, _WIDTH)}"
-        return "\n  ".join(filter(None, [head, *lines, ", ".join(" ".join(each) for each in numbers)]))
+        return "\n  ".join([head, *shown])
+
+    def _text(self) -> list[str]:
+        benchmark = dict(self._numbers("benchmark"))
+        name = _CURVES["benchmark"].text(self._language)
+        numbers = [
+            (label, f"{text} ({name} {benchmark[label]})" if benchmark.get(label, "–") != "–" else text)
+            for label, text in self._numbers()
+        ]
+        return [*self._lines(), *filter(None, [", ".join(" ".join(each) for each in numbers)])]
 
     def _repr_html_(self) -> str:
-        from quantgraph.page import sparkline
-
-        lines, numbers, curve = self._shown()
-        cells = "".join(
-            f"<td style='text-align:left'>{html.escape(label)}<br><b>{html.escape(number)}</b></td>"
-            for label, number in numbers
-        )
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
-        findings = html_lines(lines, _FINDING_WIDTH) + sparkline(curve)
-        return f"<div>{title}{findings}<table><tr>{cells}</tr></table>{self._page_link()}</div>"
+        return f"<div>{title}{''.join(self._never_raising(self._cell))}{self._page_link()}</div>"
+
+    def _cell(self) -> list[str]:
+        """The first screen of the page: figures, curve, notes; where the data are from comes last."""
+        from quantgraph.page import RunView, first_screen
+
+        view = RunView(run_id="", language=self._language, result=self, days=self.equity.iloc[1:])
+        lines = html_lines(self._lines(data_last=True), _FINDING_WIDTH)
+        return [first_screen(view) if self.get("account") else "", lines]
+
+    @staticmethod
+    def _never_raising(shown: Callable[[], list[str]]) -> list[str]:
+        """What a representation shows of a dict, which may hold anything."""
+        try:
+            return shown()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            line = f"this is not the result of a run: {type(error).__name__}: {error}"
+            return [html.escape(short_line(line, _WIDTH))]
 
     def _page_link(self) -> str:
         """A link to the page, relative where it is beneath the working folder, as notebooks open it."""
