@@ -227,15 +227,16 @@ def test_a_comparison_has_the_numbers_of_each_run_and_what_was_said_differently(
     status, out, err = call("compare", *folders, "--json")
     told = json.loads(out)
     assert (status, err) == (0, "")
-    for folder in folders:
+    assert [*told["runs"].values()] == [folder.name for folder in folders]
+    for named, folder in zip(told["runs"], folders, strict=True):
         account = json.loads((folder / "result.json").read_text())["account"]
-        assert {key: told["numbers"][key][folder.name] for key in ("return", "sharpe", "trades")} == {
+        assert {key: told["numbers"][key][named] for key in ("return", "sharpe", "trades")} == {
             key: account[key] for key in ("return", "sharpe", "trades")
         }
-        assert told["differences"]["window"][folder.name].startswith("20240102 - ")
+        assert told["differences"]["window"][named].startswith("20240102 - ")
     status, out, _ = call("compare", "--out", folders[0].parent, *(folder.name for folder in folders))
     assert status == 0
-    assert all(folder.name in out.splitlines()[0] for folder in folders)
+    assert all(f"{named}: {run}" in out for named, run in told["runs"].items())
     for given, told in ((folders[:1], "two runs or more, not 1"), ([folders[0]] * 2, "occurs twice")):
         status, out, err = call("compare", *given)
         assert (status, out, err.count("\n")) == (2, "", 1)

@@ -99,9 +99,17 @@ def test_where_the_code_is_not_what_was_said_is_the_first_line_and_the_title_doe
     assert ending(failed) == {"kind": "bad", "text": "没有交易：代码与所说的不一致"}
 
 
-def test_runs_that_differ_in_two_numbers_are_a_table():
+@pytest.mark.parametrize(
+    ("rule", "names"),
+    [
+        ("# entry: cross_up(sma(close, {0}), ema(close, {1}))", ["short average", "long average"]),
+        ("# entry: rsi({0}) < 30\n# exit: close < sma(close, {1})", ["rsi", "average"]),
+        ("", ["number 1", "number 2"]),
+    ],
+)
+def test_runs_that_differ_in_two_numbers_are_a_table(rule, names):
     def run(fast, slow):
-        base = view_of([], DAYS, run_id=f"{fast}-{slow}")
+        base = view_of([], DAYS, run_id=f"{fast}-{slow}", code=rule.format(fast, slow))
         account = {"return": fast / slow}
         return replace(
             base, result={**base.result, "question": f"{fast}-day over {slow}-day", "account": account}
@@ -110,7 +118,7 @@ def test_runs_that_differ_in_two_numbers_are_a_table():
     views = [run(fast, slow) for fast in (5, 10) for slow in (20, 40)]
     accounts = common_accounts(views)[1]
     grid = two_numbers(views, accounts)
-    assert grid["names"] == ["…-day over", "-day over …-day"]
+    assert grid["names"] == names
     assert (grid["rows"], grid["columns"]) == (["5", "10"], ["20", "40"])
     assert grid["maps"]["return"]["cells"] == [[0.25, 0.125], [0.5, 0.25]]
     assert (grid["maps"]["return"]["best"], grid["maps"]["return"]["worst"]) == ([1, 0], [0, 1])

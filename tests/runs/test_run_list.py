@@ -145,8 +145,9 @@ def test_a_folder_without_runs_has_the_columns_and_one_that_is_not_there_is_name
 
 def test_two_runs_are_compared_in_numbers_words_and_parameters(first, second, monkeypatch):
     monkeypatch.setenv("QUANTGRAPH_RUNS_DIR", str(first.folder.parent))
-    found, names = compare(first, second["run_id"]), [first["run_id"], second["run_id"]]
+    found, names = compare(first, second["run_id"]), ["000341 / 20", "000342 / 10"]
     assert list(found.numbers.columns) == list(found.differences.columns) == names
+    assert dict(found.runs) == dict(zip(names, (first["run_id"], second["run_id"]), strict=True))
     for key in ("return", "max_drawdown", "final_value", "trades"):
         assert found.numbers.loc[key].tolist() == [first["account"][key], second["account"][key]]
     assert found.differences.loc["question"].tolist() == [first["question"], second["question"]]
@@ -161,7 +162,7 @@ def test_two_runs_are_compared_in_numbers_words_and_parameters(first, second, mo
 
 def test_a_run_without_an_account_is_compared_too(first, waiting):
     found = compare(first["run_dir"], waiting)
-    assert found.numbers[waiting["run_id"]].isna().all()
+    assert found.numbers.iloc[:, 1].isna().all()
     assert found.differences.loc["ended"].tolist() == ["done", "needs_answer"]
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 import shutil
 import sqlite3
 import sys
 from contextlib import closing
 from html.parser import HTMLParser
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -94,7 +96,7 @@ def test_equity_and_returns_are_those_of_the_result(short):
     assert [f"{day:%Y%m%d}" for day in equity.index] == stored["sessions"]
     assert (equity.index.name, str(equity.index.dtype)) == ("trade_date", "datetime64[us]")
     values = np.array(stored["account"])
-    assert short.returns["account"].to_numpy() == pytest.approx(values[1:] / values[:-1] - 1)
+    assert short.returns.to_numpy() == pytest.approx(values[1:] / values[:-1] - 1)
     assert short.returns.index.equals(equity.index[1:])
 
 
@@ -110,6 +112,18 @@ def test_the_tables_are_those_of_the_ledger(example):
     moved = (-sign * trades["quantity"]).groupby(trades["ts_code"]).sum()
     assert held.iloc[-1].to_dict() == {name: moved[name] for name in held.columns}
     assert held.index.tolist() == example.equity.index[1:].tolist()
+    # What is not cash is held: the weights of a session, from the fills and the dividends alone.
+    paid = pd.Series(sign * trades["notional"] - trades["cost"]).groupby(trades["trade_date"]).sum()
+    dates = pd.to_datetime([each["session"] for each in lines_of(example, "dividend")])
+    got = pd.Series(
+        [float(each["amount"]) for each in lines_of(example, "dividend")], index=dates, dtype=float
+    )
+    flows = paid.add(got.groupby(level=0).sum(), fill_value=0.0).reindex(held.index).fillna(0.0)
+    equity = example.equity["account"]
+    cash = equity.iloc[0] + flows.cumsum()
+    assert example.weights.sum(axis=1).to_numpy() == pytest.approx((1 - cash / equity.iloc[1:]).to_numpy())
+    assert example.weights.shape == held.shape
+    assert (example.weights.gt(0) == held.gt(0)).all(axis=None)
 
 
 def test_a_sale_has_its_profit_by_hand(short):
@@ -139,11 +153,30 @@ def test_a_representation_is_a_few_lines_and_not_nineteen_thousand_characters(sh
         assert len(repr(result)) < 1_500
         assert result["run_id"] in repr(result)
         page = result._repr_html_()
-        assert len(page.encode()) < 10_000
-        assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "table", "tr", "td"}
+        assert len(page.encode()) < 12_000
+        assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "text", "table", "tr", "td"}
     assert f"{short['account']['return']:+.2%}" in repr(short)
-    assert "<svg" in short._repr_html_()
     assert "合成数据" in repr(short)
+
+
+def test_a_cell_is_the_first_screen_of_the_page(short):
+    shown, page = short._repr_html_(), short.report().read_text(encoding="utf-8")
+    values, sessions = short.equity["account"], short["equity"]["sessions"]
+    told = [short["question"], f"{short['account']['return']:.2%}", f"{short['account']['sharpe']:.2f}"]
+    told += [
+        "<svg",
+        f"{sessions[0][:4]}-{sessions[0][4:6]}-{sessions[0][6:]}",
+        "2025-03-31",
+        "交易：",
+        "合成数据",
+    ]
+    assert [*map(shown.index, told)] == sorted(map(shown.index, told)), "figures first, provenance last"
+    for figure in re.findall(r"<b style='font-size:150%'>([^<]+)</b>", shown):
+        assert f">{figure}</p>" in page
+    ticks = [float(text.replace(",", "")) for text in re.findall(r'end">([\d,]+)</text>', shown)]
+    both = [*values, *short.equity["benchmark"]]
+    assert min(both) <= min(ticks) < max(ticks) <= max(both)
+    assert len({round(high - low, 6) for low, high in pairwise(ticks)}) == 1
 
 
 def test_a_run_that_waits_for_an_answer_is_as_pleasant(waiting):
@@ -152,9 +185,9 @@ def test_a_run_that_waits_for_an_answer_is_as_pleasant(waiting):
     assert shown.count("needs_answer") == 1
     assert "请问要看哪些股票" in shown
     assert f"resume_run({waiting['run_dir']!r}, answer=…)" in shown
-    for table in (waiting.equity, waiting.returns, waiting.trades, waiting.orders, waiting.positions):
-        assert isinstance(table, pd.DataFrame)
-        assert table.empty
+    tables = (waiting.equity, waiting.trades, waiting.orders, waiting.positions, waiting.weights)
+    assert all(isinstance(table, pd.DataFrame) and table.empty for table in tables)
+    assert waiting.returns.empty
     assert "profit" in waiting.trades.columns
     assert (waiting.signal, waiting.code, waiting.understanding) == (None, "", [])
     assert "没有成交" in waiting.plot().layout.title.text
@@ -179,7 +212,13 @@ def test_a_run_that_failed_or_still_runs_opens(short, tmp_path):
 def test_the_plot_has_return_and_drawdown_and_one_colour_a_series(short):
     figure = short.plot()
     names = [line.name for line in figure.data]
-    assert names == ["账户", "账户", "买入持有", "买入持有"]
+    assert names == ["账户", "账户", "买入持有", "买入持有", "买入", "卖出"]
+    sold = short.trades[short.trades["side"] == "sell"]
+    assert [*figure.data[5].x] == [*sold["trade_date"].drop_duplicates()]
+    account = short.equity["account"]
+    first = account.at[sold["trade_date"].iloc[0]] / account.iloc[0] - 1
+    assert (figure.data[5].y[0], figure.data[5].mode) == (pytest.approx(first), "markers")
+    assert f"{sold['quantity'].iloc[0]:,.0f} @ {sold['price'].iloc[0]:,.2f}" in figure.data[5].text[0]
     assert figure.data[0].y[-1] == pytest.approx(short["account"]["return"])
     assert min(figure.data[1].y) == pytest.approx(short["account"]["max_drawdown"])
     colours = [line.line.color for line in figure.data]
@@ -220,7 +259,7 @@ def test_a_representation_has_the_benchmark_and_a_link_to_the_page(short):
     page = short.report()
     shown = short._repr_html_()
     assert page.as_uri() in shown
-    assert f"（{short['benchmark']['return']:+.2%}" in shown.replace("(买入持有 ", "（")
+    assert f"买入持有 {short['benchmark']['return']:.2%}" in shown
 
 
 def test_a_notebook_shows_the_steps_of_a_run(monkeypatch):
@@ -289,8 +328,8 @@ def test_hostile_text_stays_text(short):
     }
     result = RunResult(hostile)
     page = result._repr_html_()
-    assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "table", "tr", "td"}
-    assert len(page.encode()) < 10_000
+    assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "text", "table", "tr", "td"}
+    assert len(page.encode()) < 16_000
     for shown in (page, repr(result), result.plot().layout.title.text):
         assert not {"\x1b", "\u202e"} & {*shown}
     assert "<script" not in result.plot().layout.title.text

@@ -382,7 +382,12 @@ def compare(  # noqa: PLR0917 - typer reads options from the parameters
                 numbers = found.numbers.astype(object).where(found.numbers.notna(), None)
                 differences = found.differences.to_dict("index")
                 echo_json(
-                    {"note": found.note, "numbers": numbers.to_dict("index"), "differences": differences}
+                    {
+                        "note": found.note,
+                        "runs": dict(found.runs),
+                        "numbers": numbers.to_dict("index"),
+                        "differences": differences,
+                    }
                 )
                 return
             page = _write_page(folders, lang=lang, inline=inline, to=to)

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
         common_day_text,
         render_comparison,
         run_differences,
+        run_names,
     )
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
-    from quantgraph.page._drawings import sparkline
     from quantgraph.page._index import render_index
     from quantgraph.page._page import Page, plotly_name, plotly_script, render_page
+    from quantgraph.page._summary import first_screen
     from quantgraph.page._trades import reason_words, round_trip_rows, trade_rows
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "SessionStory",
     "common_accounts",
     "common_day_text",
+    "first_screen",
     "plotly_name",
     "plotly_script",
     "reason_words",
@@ -40,7 +42,7 @@ __all__ = [
     "render_page",
     "round_trip_rows",
     "run_differences",
-    "sparkline",
+    "run_names",
     "trade_rows",
 ]
 

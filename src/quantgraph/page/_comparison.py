@@ -19,6 +19,9 @@ from quantgraph.report.metrics import Metric, metric_rows, table_metrics
 
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")  # "20.5"
 _WORD = re.compile(r"[\u4e00-\u9fff]|[A-Za-z0-9_.%-]+|[^\w\s]")  # "均"
+_RULE = re.compile(r"^# (?:entry|exit): (.+)$", re.MULTILINE)  # "# entry: rsi(14) < 30"
+_NODE = re.compile(r"(\w+)\((?:[^()]*, )?(\d+(?:\.\d+)?)\)")  # "sma(close, 20)"
+_NUMBERED = "number "
 _LEAST_CELLS, _MOST_COLUMNS = 4, 4
 _NAME = 48
 """Characters of the name of a run."""
@@ -32,6 +35,8 @@ _HIGHER = frozenset(
         *("winning_months", "win_rate", "profit_factor", "realised"),
     }
 )
+_FOLLOWS = frozenset({"own.ref", "own.name", "own.origin", "own.data_start"})
+"""Values of a configuration that tell nothing which the title or a parameter does not tell."""
 _LOWER = frozenset({"volatility", "time_under_water"})
 
 
@@ -84,24 +89,45 @@ def render_comparison(views: Sequence[RunView], *, inline: bool = False) -> Page
 
 
 def run_names(views: Sequence[RunView]) -> list[str]:
-    """What tells runs apart: the numbers or the words of their sentences, a parameter, or their names."""
-    questions = [str(view.result["question"]) for view in views]
-    numbers = [_NUMBER.findall(text) for text in questions]
-    if len({_NUMBER.sub("#", text) for text in questions}) == 1:
-        differing = [at for at in range(len(numbers[0])) if len({each[at] for each in numbers}) > 1]
-        names = [" / ".join(each[at] for at in differing) for each in numbers]
+    """What tells runs apart: parameters, the numbers or the words of their sentences, or their names."""
+    params = [_params(view) for view in views]
+    varying = [each for each in params[0] if len({repr(one.get(each)) for one in params}) > 1]
+    if varying and len({frozenset(each) for each in params}) == 1 == len(_functions(views)):
+        names = [", ".join(f"{name}={each[name]!r}" for name in varying) for each in params]
     else:
-        names = [own.strip(" ,，.。;；") for _, own, _ in _parts(questions)]
+        names = _names_by_words(views)
     if len({*names}) < len(views):
-        others = [name for name, _ in run_differences(views) if name not in {"question", "said"}]
-        cells = dict(run_differences(views))
-        also = [cells[others[0]][at] for at in range(len(views))] if others else [""] * len(views)
+        others = [
+            cells
+            for name, cells in run_differences(views)
+            if name not in {"question", "said"} and not name.startswith("params.")
+        ]
+        also = others[0] if others else [""] * len(views)
         names = [" ".join(filter(None, pair)) for pair in zip(names, also, strict=True)]
     names = [escape_controls(short_line(name, _NAME)) for name in names]
     return [
         name if name and names.count(name) == 1 else " ".join(filter(None, [name, view.run_id]))
         for name, view in zip(names, views, strict=True)
     ]
+
+
+def _params(view: RunView) -> dict[str, Any]:
+    """The parameters of a signal of the caller's, by name."""
+    return dict(view.result.get("params") or {})
+
+
+def _functions(views: Sequence[RunView]) -> set[str]:
+    """The names of the functions or files that the runs are of, without parameters."""
+    return {str(view.parameters.get("own.origin", "")).partition("(")[0] for view in views}
+
+
+def _names_by_words(views: Sequence[RunView]) -> list[str]:
+    questions = [str(view.result["question"]) for view in views]
+    numbers = [_NUMBER.findall(text) for text in questions]
+    if len({_NUMBER.sub("#", text) for text in questions}) == 1:
+        differing = [at for at in range(len(numbers[0])) if len({each[at] for each in numbers}) > 1]
+        return [" / ".join(each[at] for at in differing) for each in numbers]
+    return [own.strip(" ,，.。;；") for _, own, _ in _parts(questions)]
 
 
 def _parts(texts: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -227,7 +253,7 @@ def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]
     rows |= {
         name: [value_text(view.parameters.get(name, "")) for view in views]
         for name in names
-        if name not in rows
+        if name not in rows and name not in _FOLLOWS
     }
     for name, cells in rows.items():
         if len({*cells}) > 1:
@@ -244,7 +270,7 @@ def two_numbers(
 ) -> dict[str, Any] | None:
     """The numbers of runs that differ in two numbers of their sentence or parameters, as maps; else None.
 
-    ``names`` of the two, in the sentence's words; ``rows`` and ``columns``, their values ascending; ``maps``
+    ``names`` of the two, such as "short average"; ``rows`` and ``columns``, their values ascending; ``maps``
     by metric: ``cells`` (numbers or None), ``texts``, and the places of the ``best`` and the ``worst``.
     """
     found = [_numbers_of(view) for view in views]
@@ -264,7 +290,37 @@ def two_numbers(
         metric.name: _map(metric, [[places.get((row, column)) for column in columns] for row in rows], views)
         for metric in metrics
     }
-    return {"names": varying, "rows": shown[0], "columns": shown[1], "maps": maps}
+    return {"names": _axes(views, found, varying), "rows": shown[0], "columns": shown[1], "maps": maps}
+
+
+def _axes(
+    views: Sequence[RunView], found: Sequence[Mapping[str, float]], varying: Sequence[str]
+) -> list[str]:
+    """The names of two varying numbers: a parameter's, the one of its node in the rule, else its place."""
+    words = labels(views[0].language)
+    nodes = [
+        set.intersection(*({node for node, size in _sizes(view) if size == each[name]}
+                           for view, each in zip(views, found, strict=True)))
+        for name in varying
+    ]  # fmt: skip
+    averages = [bool({"sma", "ema"} & of_one) for of_one in nodes]
+    means = [sum(each[name] for each in found) for name in varying]
+    names = []
+    for at, (name, of_one) in enumerate(zip(varying, nodes, strict=True)):
+        if not name.startswith(_NUMBERED):
+            names.append(escape_controls(name.removeprefix("params.")))
+        elif averages[at]:
+            length = ("short" if means[at] < means[1 - at] else "long") if all(averages) else "average"
+            names.append(words[f"axis_{length}"])
+        else:
+            names.append(min(of_one, default=f"{words['axis_number']} {at + 1}"))
+    return names
+
+
+def _sizes(view: RunView) -> list[tuple[str, float]]:
+    """The nodes of the rule in the code, with the number that each ends with: ``("sma", 20.0)``."""
+    rule = " ".join(_RULE.findall(view.code))
+    return [(node, float(size)) for node, size in _NODE.findall(rule)]
 
 
 def _map(
@@ -287,27 +343,13 @@ def _map(
 
 
 def _numbers_of(view: RunView) -> dict[str, float]:
-    """The numbers of a sentence by the words around them, and the numeric parameters."""
-    question = str(view.result["question"])
-    understood: dict[str, float] = {}
-    for found in _NUMBER.finditer(question):
-        name = _around(question, found.start(), found.end())
-        while name in understood:
-            name += "′"
-        understood[name] = float(found[0])
+    """The numbers of a sentence by their places, and the numeric parameters, which a title repeats."""
+    question = "" if _params(view) else str(view.result["question"])
+    said = {f"{_NUMBERED}{at}": float(each) for at, each in enumerate(_NUMBER.findall(question))}
     numeric = {
         name: float(value)
         for name, value in view.parameters.items()
-        if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value))
+        if not name.startswith("own.")
+        and (isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)))
     }
-    return {**understood, **numeric}
-
-
-def _around(text: str, start: int, end: int) -> str:
-    """The words around a number of a sentence, the number as …: ``crosses above the …-day average``."""
-    before = _WORD.findall(_NUMBER.split(text[:start])[-1])[-3:]
-    after = _WORD.findall(_NUMBER.split(text[end:])[0])[:3]
-    chinese = re.search("[\u4e00-\u9fff]", "".join([*before, *after]))  # "天"
-    head = "".join(before) if chinese else " ".join(before) + " " * bool(before)
-    tail = "".join(after) if chinese else " ".join(after)
-    return escape_controls(f"{head}…{tail}")
+    return {**said, **numeric}

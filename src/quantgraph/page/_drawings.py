@@ -116,6 +116,46 @@ def _curve(values: Sequence[float], width: float, height: float, top: float = 2.
     return f"M{points}"
 
 
+def axes_drawing(
+    equity: Mapping[str, Any], language: Language, *, width: int = 680, height: int = 230
+) -> str:
+    """Account and buy and hold with their values and dates, as a still SVG; empty with fewer than two."""
+    colours, words = {"account": "#1d4ed8", "benchmark": "#f59e0b"}, labels(language)
+    series = {name: np.asarray(equity[name], dtype=np.float64) for name in colours if equity.get(name)}
+    if not series or min(map(len, series.values())) < 2:
+        return ""
+    low, high = min(map(np.min, series.values())), max(map(np.max, series.values()))
+    left, right, foot, size = 78, 8, height - 22, 10.0 ** np.floor(np.log10((high - low) or 1.0))
+    step = size * next(each for each in (0.2, 0.5, 1, 2, 5) if (high - low) / size / each <= 5)
+    inner, days = width - left - right, equity["sessions"]
+
+    def at(value: float) -> float:
+        return float(24 + (foot - 32) * (1 - (value - low) / ((high - low) or 1.0)))
+
+    parts = [
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" font-size="11" fill="currentColor">'
+    ]
+    for tick in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step:
+        parts.append(f'<path d="M{left} {at(tick):.1f}h{inner}" stroke="currentColor" opacity=".15"/>')
+        parts.append(f'<text x="{left - 6}" y="{at(tick) + 4:.1f}" text-anchor="end">{tick:,.12g}</text>')
+    for place, anchor in ((0, "start"), ((len(days) - 1) // 2, "middle"), (len(days) - 1, "end")):
+        day, x = (
+            f"{days[place][:4]}-{days[place][4:6]}-{days[place][6:]}",
+            left + place / (len(days) - 1) * inner,
+        )
+        parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{_text(day)}</text>')
+    for number, (name, values) in enumerate(reversed(series.items())):
+        places = largest_triangles(values, 240)
+        points = " ".join(
+            f"{left + one / (len(values) - 1) * inner:.1f} {at(values[one]):.1f}" for one in places
+        )
+        parts.append(f'<path d="M{points}" fill="none" stroke="{colours[name]}" stroke-width="1.6"/>')
+        parts.append(
+            f'<text x="{left + 100 * number}" y="12" fill="{colours[name]}">{_text(words[name])}</text>'
+        )
+    return "".join(parts) + "</svg>"
+
+
 def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]]) -> str:
     """A picture of a run to share: its first line, its equity and four numbers."""
     equity: Mapping[str, Any] = view.result.get("equity") or {}

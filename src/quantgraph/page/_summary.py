@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any
 
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.broker import plan_words
 from quantgraph.page._data import RunView
-from quantgraph.page._drawings import labels, words_of
+from quantgraph.page._drawings import axes_drawing, labels, words_of
 from quantgraph.report.metrics import table_metrics
 
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")  # "600519.SH"
@@ -236,6 +237,18 @@ def tiles(view: RunView) -> list[dict[str, Any]]:
         tile("round_trips", f"{account['round_trips']:,}", note=rate + fills),
         _proof_tile(view, words),
     ]
+
+
+def first_screen(view: RunView) -> str:
+    """The tiles, the sentence and the curve of a run as HTML that needs no style and no script."""
+    cells = "".join(
+        f"<td style='text-align:left;vertical-align:top'>{escape(tile['label'])}<br>"
+        f"<b style='font-size:150%'>{escape(tile['text'])}</b><br>{escape(tile['beside'])}</td>"
+        for tile in tiles(view)
+    )
+    equity = view.result.get("equity") or {}
+    told = f"<table><tr>{cells}</tr></table><div>{escape(sentence(view))}</div>"
+    return told + axes_drawing(equity, view.language)
 
 
 def _fall(dates: Mapping[str, str | None], language: Language) -> str:

@@ -159,7 +159,7 @@ def with_setting_values(settings: Settings, values: Mapping[str, Any]) -> Settin
 
 def grown_identity(then: Identity, now: Identity) -> Identity:
     """The identity of a run of which the data have grown: what is traded on them is proved by the ledger."""
-    computed = ("start", "own.ref", "own.proof", "own.code_hash", "own.data_start", "own.warm_up")
+    computed = ("start", "own.ref", "own.code_hash", "own.data_start", "own.warm_up")
     own = {name: value for name, value in now.configuration.items() if name in computed}
     if now.configuration.get("own.kind") != "frame":
         own.pop("own.code_hash", None)
@@ -275,11 +275,13 @@ def _spec_values(spec: RunSpec) -> dict[str, Any]:
     own = values.pop("own") or {}
     if own.get("panel") == "signal":  # as it was before there were others
         own = {name: value for name, value in own.items() if name not in {"panel", "bottom"}}
+    own.pop("proof", None)  # it follows from code and data, and counts the looks before it
     del values["on_clarify"], values["plan"], values["end"]
     parts = {f"rules.{name}": value for name, value in rules.items()}
     if values["cash"] is None:  # it is not fixed
         del values["cash"]
     parts |= {f"plan.{name}": value for name, value in plan.items()}
+    parts |= {f"params.{name}": value for name, value in own.pop("params", {}).items()}
     return values | parts | {f"own.{name}": value for name, value in own.items()}
 
 

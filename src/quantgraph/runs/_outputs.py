@@ -72,6 +72,7 @@ _REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equit
 
 def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
     """Result of a run that has not ended: ``state`` is ``running``."""
+    own = manifest.spec.own
     return {
         "run_id": manifest.run_id,
         "run_dir": str(folder),
@@ -82,6 +83,7 @@ def initial_result(manifest: Manifest, folder: Path) -> dict[str, Any]:
         "started": manifest.started,
         "versions": dict(manifest.versions),
         **({"plan": manifest.spec.plan.to_json()} if manifest.spec.plan else {}),
+        **({"params": dict(own.params)} if own and own.params else {}),
     }
 
 

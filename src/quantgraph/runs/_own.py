@@ -6,7 +6,7 @@ What is traded is then data of the run's folder. A run of it is resumed and repl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,6 +29,7 @@ from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.rules import Rule, trials_of
 from quantgraph.runs._forms import OWN_NAME, SCORE, Made, OwnFrame, checked, ranked, with_form
 from quantgraph.runs._outputs import StrategyFile, read_strategy
+from quantgraph.runs._parameters import bind, call_text, file_parameters, with_hint
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
 from quantgraph.runs._specification import OwnSignal, RunSpec, open_for
 from quantgraph.runs.verification._verification import signal_of_cells, strategy_data
@@ -47,7 +48,9 @@ _EARLIER = (250, 500, 1000)
 """Sessions before the window over which the need of a row is measured, until one shows it."""
 
 
-def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> RunSpec:
+def with_own_signal(
+    spec: RunSpec, strategy: Strategy, resources: Resources, params: Mapping[str, Any] | None = None
+) -> RunSpec:
     """Return the specification of the run that trades ``strategy``; nothing is written yet.
 
     Raises if the strategy cannot be read or run, if its signal does not fit the prices, and ``NotCausal`` if
@@ -62,6 +65,11 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
         )
     if resources.decider is not None and not resources.decider.uses_signal:
         raise BadOption(f"decider {resources.decider.name} trades no signal: pass it without a strategy")
+    if params and isinstance(strategy, pd.DataFrame | Path | Rule):
+        raise BadOption(
+            "params= goes with a function; those of a file are the names in capitals at its top",
+            parameter="params",
+        )
     settings = resources.settings or load_settings()
     if isinstance(strategy, pd.DataFrame | Mapping):
         own = OwnFrame.of(strategy)
@@ -72,8 +80,9 @@ def with_own_signal(spec: RunSpec, strategy: Strategy, resources: Resources) -> 
     opened = open_resources(replace(resources, settings=settings, source=market, ledger=None, recorder=None))
     if isinstance(strategy, Rule):
         return _of_rule(spec, strategy, opened)
-    code = _Code.of_file(strategy, spec) if isinstance(strategy, Path) else _Code.of_function(strategy)
-    return _of_code(spec, code, opened)
+    if isinstance(strategy, Path):
+        return _of_code(spec, _Code.of_file(strategy, spec), opened)
+    return _of_code(spec, _Code.of_function(strategy, params or {}), opened)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,17 +93,22 @@ class _Code:
     origin: str
     function: Callable[[Any], Any] | None = None
     words: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_file(cls, path: Path, spec: RunSpec) -> _Code:
         file = read_strategy(path)
-        return cls(file=file, origin=path.name, words=spec.question or file.about)
+        params = file_parameters(file.cells[0]) if file.cells else {}
+        origin = call_text(path.name, params)
+        return cls(file=file, origin=origin, words=spec.question or file.about, params=params)
 
     @classmethod
-    def of_function(cls, function: Callable[[Any], Any]) -> _Code:
-        name = getattr(function, "__name__", type(function).__name__)
-        file = StrategyFile(about="", cells=FunctionTrials(function).cells, name=OWN_NAME)
-        return cls(file=file, origin=name, function=function)
+    def of_function(cls, function: Callable[..., Any], params: Mapping[str, Any]) -> _Code:
+        bound = bind(function, params)
+        name = getattr(bound.function, "__name__", type(bound.function).__name__)
+        file = StrategyFile(about="", cells=FunctionTrials(bound.function).cells, name=OWN_NAME)
+        origin = call_text(name, bound.params)
+        return cls(file=file, origin=origin, function=bound.call, params=bound.params)
 
     def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
         """The trials of its signal, whose name is found on invented rows."""
@@ -110,7 +124,9 @@ class _Code:
             outcome = trials.whole(panel)
             if outcome.error:
                 there = ", ".join(view["ohlcv"])
-                raise NoSignal(f"{self.origin} gave no signal: {outcome.error}; the bars have {there}")
+                raise NoSignal(
+                    f"{self.origin} gave no signal: {with_hint(outcome.error)}; the bars have {there}"
+                )
             return trials, cast("Made", outcome.panel), outcome.name or OWN_NAME
         made, name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         prove = opened.settings.audit.prove
@@ -222,6 +238,7 @@ def _of_code(spec: RunSpec, code: _Code, opened: OpenResources) -> RunSpec:
         name=name,
         panel=panel,
         origin=code.origin,
+        params=code.params,
         cells=cells,
         code_hash=content_hash("\n# cell\n".join(cells)) if cells else "",
         ref="",

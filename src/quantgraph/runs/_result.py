@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -42,6 +42,8 @@ from quantgraph.runs._outputs import (
     read_result,
     read_signal,
 )
+from quantgraph.runs._parameters import call_text
+from quantgraph.runs._specification import RunSpec
 from quantgraph.runs.folder._folder import existing_ledger, read_manifest
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
@@ -67,6 +69,12 @@ _CURVES = {
     "index": Note(zh="指数", en="index"),
 }
 _COLOURS = {"account": "#1d4ed8", "benchmark": "#f59e0b", "index": "#667085"}
+_MARKS = {
+    "buy": (Note(zh="买入", en="buy"), "#059669", "triangle-up"),
+    "sell": (Note(zh="卖出", en="sell"), "#db2777", "triangle-down"),
+}
+_MARKED = 8
+"""Fills of a session that a mark of the plot tells."""
 _TITLE_WIDTH = 90
 _TRIP_COLUMNS = [
     *("ts_code", "kind", "opened", "closed", "holding", "quantity", "entry_price", "exit_price"),
@@ -122,9 +130,13 @@ class RunResult(dict[str, Any]):
         return pd.DataFrame(columns, index=index, dtype=np.float64)
 
     @property
-    def returns(self) -> pd.DataFrame:
-        """Return of each session as a fraction, of the columns of :attr:`equity`."""
-        return self.equity.pct_change(fill_method=None).iloc[1:]
+    def returns(self) -> pd.Series[float]:
+        """The account's return of each session, a fraction: float64, index ``trade_date``; empty without one.
+
+        For the others: ``result.equity["benchmark"].pct_change()``.
+        """
+        account = self.equity.get("account", pd.Series(dtype=np.float64, name="account"))
+        return account.pct_change(fill_method=None).iloc[1:]
 
     @property
     def orders(self) -> pd.DataFrame:
@@ -220,12 +232,27 @@ class RunResult(dict[str, Any]):
     @property
     def positions(self) -> pd.DataFrame:
         """Shares at the end of each session: float64, sessions x symbols, 0 where nothing is held."""
+        return self._holdings[0]
+
+    @property
+    def weights(self) -> pd.DataFrame:
+        """Value at the close over equity, by session: float64, sessions x symbols, 0 where nothing is held.
+
+        The marks of the ledger: the last close of a stock that does not trade. The rest up to 1 is cash.
+        """
+        shares, marks = self._holdings
+        account = self.equity.get("account", pd.Series(dtype=np.float64))
+        return (shares * marks).div(account.reindex(shares.index), axis=0).fillna(0.0)
+
+    @property
+    def _holdings(self) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Shares and marks, sessions x symbols."""
         nothing = pd.DataFrame(
             index=pd.DatetimeIndex([], dtype="datetime64[us]", name="trade_date"),
             columns=pd.Index([], name="ts_code", dtype="str"),
             dtype=np.float64,
         )
-        return self._of_ledger("holdings", (nothing, nothing))[0]
+        return self._of_ledger("holdings", (nothing, nothing))
 
     @property
     def signal(self) -> pd.DataFrame | None:
@@ -258,7 +285,7 @@ class RunResult(dict[str, Any]):
         return content
 
     def plot(self) -> go.Figure:
-        """Draw return and drawdown as a plotly figure; one that says so if nothing was traded."""
+        """Draw return, trades and drawdown as a plotly figure; one that says so if nothing was traded."""
         from plotly.subplots import make_subplots
 
         equity, title = (
@@ -281,6 +308,7 @@ class RunResult(dict[str, Any]):
                     row=row,
                     col=1,
                 )
+        self._draw_trades(figure, equity["account"] / equity["account"].iloc[0] - 1)
         return figure.update_layout(
             title={"text": title, "font": {"size": 14}},
             hovermode="x unified",
@@ -290,6 +318,30 @@ class RunResult(dict[str, Any]):
             yaxis={"tickformat": "+.0%", "hoverformat": "+.2%"},
             yaxis2={"tickformat": ".0%", "hoverformat": ".2%"},
         )
+
+    def _draw_trades(self, figure: go.Figure, curve: pd.Series[float]) -> None:
+        """A mark on the curve for each session with purchases and one for each with sales."""
+        fills = self._of_ledger("fills", fills_frame([])) if "run_dir" in self else fills_frame([])
+        for side, (name, colour, symbol) in _MARKS.items():
+            texts = {
+                day: "<br>".join(
+                    html.escape(f"{each.ts_code} {each.quantity:,.0f} @ {each.price:,.2f}")
+                    for each in of_day.head(_MARKED).itertuples()
+                )
+                for day, of_day in fills[fills["side"] == side].groupby("trade_date")
+            }
+            if texts:
+                figure.add_scatter(
+                    x=list(texts),
+                    y=curve.reindex(list(texts)),
+                    text=list(texts.values()),
+                    name=name.text(self._language),
+                    mode="markers",
+                    marker={"color": colour, "symbol": symbol, "size": 8},
+                    hovertemplate="%{text}",
+                    row=1,
+                    col=1,
+                )
 
     def report(
         self, *, language: Language | None = None, inline: bool = False, to: str | Path | None = None
@@ -355,7 +407,7 @@ class RunResult(dict[str, Any]):
             if part
         ]
 
-    def _lines(self) -> list[str]:
+    def _lines(self, *, data_last: bool = False) -> list[str]:
         """How it ended, what to do, where the code departs from the sentence, the reading, the defaults."""
         ended = str(self.get("ended_because") or self.get("state") or "done")
         error = str(self.get("error") or "")
@@ -369,9 +421,13 @@ class RunResult(dict[str, Any]):
             "" if question in error else question,
         ]
         understood, assumed = self.understanding, map(str, self.get("assumptions") or ())
-        others = [
+        data = [
             synthetic.text(self._language) if self._part("source").get("synthetic") else "",
             *map(str, self._part("source").get("provenance", ())),
+        ]
+        data = [short_line(line, _WIDTH) for line in data if line]
+        others = [
+            *([] if data_last else data),
             *understood,
             str(self._part("causality").get("text", "")),
             *(text for text in assumed if not any(text in line for line in understood)),
@@ -380,7 +436,7 @@ class RunResult(dict[str, Any]):
         lines = [*findings, *(short_line(line, _WIDTH) for line in (*first, *others) if line)]
         if (hidden := len(lines) - _LINES) > 0:
             lines[_LINES:] = [say(self._language, zh=f"…另有 {hidden} 行", en=f"… and {hidden} more lines")]
-        return [*lines, *self._resumption()]
+        return [*lines, *self._resumption(), *(data if data_last else [])]
 
     def _resumption(self) -> list[str]:
         """How the run goes on; its path must be whole."""
@@ -390,37 +446,40 @@ class RunResult(dict[str, Any]):
         call = f"resume_run({str(self['run_dir'])!r}{answer})"
         return [short_line(say(self._language, zh=f"继续：{call}", en=f"go on: {call}"), _PATH_WIDTH)]
 
-    def _shown(self) -> tuple[list[str], list[tuple[str, str]], list[float]]:
-        """Lines, numbers and curve of a representation, which never raises: a dict may hold anything."""
-        try:
-            curve = [float(value) for value in self._part("equity").get("account") or ()]
-            benchmark = dict(self._numbers("benchmark"))
-            name = _CURVES["benchmark"].text(self._language)
-            numbers = [
-                (label, f"{text} ({name} {benchmark[label]})" if benchmark.get(label, "–") != "–" else text)
-                for label, text in self._numbers()
-            ]
-            return self._lines(), numbers, curve
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            line = f"this is not the result of a run: {type(error).__name__}: {error}"
-            return [short_line(line, _WIDTH)], [], []
-
     def __repr__(self) -> str:
-        lines, numbers, _ = self._shown()
+        shown = self._never_raising(self._text)
         head = f"RunResult {short_line(self.get('run_id', ''), _WIDTH)}: {short_line(self._title, _WIDTH)}"
-        return "\n  ".join(filter(None, [head, *lines, ", ".join(" ".join(each) for each in numbers)]))
+        return "\n  ".join([head, *shown])
+
+    def _text(self) -> list[str]:
+        benchmark = dict(self._numbers("benchmark"))
+        name = _CURVES["benchmark"].text(self._language)
+        numbers = [
+            (label, f"{text} ({name} {benchmark[label]})" if benchmark.get(label, "–") != "–" else text)
+            for label, text in self._numbers()
+        ]
+        return [*self._lines(), *filter(None, [", ".join(" ".join(each) for each in numbers)])]
 
     def _repr_html_(self) -> str:
-        from quantgraph.page import sparkline
-
-        lines, numbers, curve = self._shown()
-        cells = "".join(
-            f"<td style='text-align:left'>{html.escape(label)}<br><b>{html.escape(number)}</b></td>"
-            for label, number in numbers
-        )
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
-        findings = html_lines(lines, _FINDING_WIDTH) + sparkline(curve)
-        return f"<div>{title}{findings}<table><tr>{cells}</tr></table>{self._page_link()}</div>"
+        return f"<div>{title}{''.join(self._never_raising(self._cell))}{self._page_link()}</div>"
+
+    def _cell(self) -> list[str]:
+        """The first screen of the page: figures, curve, notes; where the data are from comes last."""
+        from quantgraph.page import RunView, first_screen
+
+        view = RunView(run_id="", language=self._language, result=self, days=self.equity.iloc[1:])
+        lines = html_lines(self._lines(data_last=True), _FINDING_WIDTH)
+        return [first_screen(view) if self.get("account") else "", lines]
+
+    @staticmethod
+    def _never_raising(shown: Callable[[], list[str]]) -> list[str]:
+        """What a representation shows of a dict, which may hold anything."""
+        try:
+            return shown()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            line = f"this is not the result of a run: {type(error).__name__}: {error}"
+            return [html.escape(short_line(line, _WIDTH))]
 
     def _page_link(self) -> str:
         """A link to the page, relative where it is beneath the working folder, as notebooks open it."""
@@ -529,7 +588,7 @@ def _row(folder: Path) -> dict[str, Any]:
         return {
             **row,
             "started": str(manifest.started),
-            "sentence": manifest.spec.question,
+            "sentence": _titled(manifest.spec),
             "decider": str(manifest.identity.configuration.get("decider", "")),
             "ended": str(result["ended_because"] or result["state"]),
             "error": str(result.get("error") or changed_file(folder, MANIFEST_FILE, RESULT_FILE)),
@@ -548,6 +607,12 @@ def _row(folder: Path) -> dict[str, Any]:
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return row | {"ended": "unreadable", "error": f"bad_file: {escape_controls(reason)}"}
+
+
+def _titled(spec: RunSpec) -> str:
+    """The sentence of a run; one that code is compared with has the code's parameters behind it."""
+    own = spec.own
+    return call_text(spec.question, own.params) if own and own.said else spec.question
 
 
 INDEX_FILE = "index.html"
@@ -584,14 +649,18 @@ def write_index(folder: Path, *, language: Language) -> Path:
 class RunComparison:
     """Several runs side by side.
 
-    ``numbers`` has a row a number of the account, by its name in ``result["account"]``, and a column a run;
-    float64, NaN where a run has none. Where runs are judged from different days, numbers of values are
-    from the latest of these days on, for all, with the same cash; ``note`` names the day. ``differences``
-    has a row a difference of requests or of parameters, by its name; ``str``.
+    ``numbers`` has a row a number of the account, by its name in ``result["account"]`` (``return``,
+    ``sharpe``, ``max_drawdown``, … : :data:`~quantgraph.report.metrics.METRICS`; the representation has their
+    names in the language of the runs), and a column a run; float64, NaN where a run has none. Columns are
+    named by what differs, as on the page: ``fast=10, slow=30``; ``runs`` has the run of each. Where runs
+    are judged from different days, numbers of values are from the latest of these days on, for all, with the
+    same cash; ``note`` names the day. ``differences`` has a row a difference of requests or of parameters, by
+    its name; ``str``.
     """
 
     numbers: pd.DataFrame
     differences: pd.DataFrame
+    runs: Mapping[str, str]
     note: str
     _shown: pd.DataFrame
     """The numbers as texts, labelled in the language of the first run."""
@@ -605,7 +674,8 @@ class RunComparison:
             for name, *cells in _rows_of(self.differences)
         ]
         parts = [*filter(None, [self.note]), *([self._shown.to_string()] if len(self._shown) else [])]
-        return "\n\n".join([*parts, "\n".join(lines) or self._nothing])
+        named = [f"{name}: {run}" for name, run in self.runs.items() if name != run]
+        return "\n\n".join([*parts, *filter(None, ["\n".join(named)]), "\n".join(lines) or self._nothing])
 
     def _repr_html_(self) -> str:
         rows = [*_rows_of(self._shown), *_rows_of(self.differences)]
@@ -636,7 +706,7 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     BadFile
         If one is damaged, or of another version.
     """
-    from quantgraph.page import common_accounts, common_day_text, run_differences
+    from quantgraph.page import common_accounts, common_day_text, run_differences, run_names
     from quantgraph.runs._page import view_run
 
     if len(runs) < 2:
@@ -644,17 +714,19 @@ def compare(*runs: str | Path | RunResult) -> RunComparison:
     opened = [run if isinstance(run, RunResult) else open_run(run) for run in runs]
     names = [result.folder.name for result in opened]
     names = names if len({*names}) == len(names) else [str(result.folder) for result in opened]
-    names = list(map(escape_controls, names))
     for name in names:
         if names.count(name) > 1:
             raise BadOption(f"run {name} occurs twice; compare takes different runs", parameter="runs")
     views = [view_run(each.folder, with_calls=False, ledger=each._ledger) for each in opened]  # noqa: SLF001
+    folders, names = list(map(escape_controls, names)), run_names(views)
+    names = names if len({*names}) == len(names) else folders  # copies of one run
     language = views[0].language
     rows = list(metric_rows(common_accounts(views)[1]))
     differences = {**_different_requests([view.result for view in views]), **dict(run_differences(views))}
     return RunComparison(
         numbers=_table({metric.name: cells for metric, cells in rows}, names).astype("float64"),
         differences=_table(differences, names).astype("str"),
+        runs=dict(zip(names, folders, strict=True)),
         note=common_day_text(views, names),
         _shown=_table(
             {metric.words(language): list(map(metric.text, cells)) for metric, cells in rows}, names

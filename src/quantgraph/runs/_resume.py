@@ -196,7 +196,8 @@ def _spec_to(
         )
     if spec.own is None or strategy is None:
         return spec
-    return replace(spec, own=with_own_signal(spec, strategy, resources).own)
+    params = spec.own.params if spec.own.kind == "function" else {}
+    return replace(spec, own=with_own_signal(spec, strategy, resources, params).own)
 
 
 def _check_own(folder: Path, run_id: str) -> None:

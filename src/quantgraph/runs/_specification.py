@@ -36,6 +36,8 @@ class OwnSignal:
         Of the signal, and of the function or the file.
     panel, bottom
         What it is: ``signal``, ``weights``, or the signal of a ``score``, whose ``bottom`` lowest are sold.
+    params
+        Of a function or a file, plain JSON by name; dates are texts, ``2025-01-31``. ``origin`` has them.
     cells, code_hash
         Source of the function or the file, and its content hash; a frame's hash is its ``ref``.
     ref, frames
@@ -51,6 +53,7 @@ class OwnSignal:
     panel: Literal["signal", "weights", "score"] = "signal"
     bottom: int | None = None
     origin: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
     cells: tuple[str, ...] = ()
     code_hash: str
     ref: str

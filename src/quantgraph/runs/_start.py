@@ -43,6 +43,7 @@ def run_strategy(
     question: str | RunSpec | Callable[[Any], Any] | Path = "",
     *,
     strategy: Strategy | None = None,
+    params: Mapping[str, Any] | None = None,
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
@@ -71,6 +72,10 @@ def run_strategy(
         and field that returns a signal, proved and run with your rights; or the path of a file like a run's
         ``strategy.py``, sealed and proved, whose signal is compared with ``question``, if there is one. For a
         frame see :func:`run_signal`.
+    params
+        Parameters of the function by name: finite numbers, texts, booleans, dates; those of a
+        ``functools.partial`` and plain defaults are as good. Those of a file are the names in capitals that
+        its first cell begins with. They are in title, result, identity and comparison.
     symbols, start, end, cash, plan, rules
         See :class:`RunSpec`, which has them if ``question`` is one.
     source, decider, model
@@ -108,7 +113,9 @@ def run_strategy(
     resources = merge_resources(resources, source=source, decider=as_decider(decider), model=model)
     dates = {"start": start, "end": end}
     options = {"symbols": symbol_list(symbols), **dates, "cash": cash, "plan": plan, "rules": rules}
-    spec, folder, resources = prepare_run(question, resources, options, out=out, strategy=strategy)
+    spec, folder, resources = prepare_run(
+        question, resources, options, out=out, strategy=strategy, params=params
+    )
     resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
     with _begun_run(spec, folder, resources) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
@@ -199,6 +206,7 @@ def prepare_run(
     *,
     out: str | Path | None = None,
     strategy: Strategy | None = None,
+    params: Mapping[str, Any] | None = None,
 ) -> tuple[RunSpec, Path, Resources]:
     """Check what a run is begun with, and return what :func:`start_run` takes; nothing is written yet.
 
@@ -213,7 +221,9 @@ def prepare_run(
     _check_texts(spec, source=resources.source, model=resources.model, out=out, ledger=resources.ledger_place)
     settings = resources.settings or load_settings()
     if strategy is not None:
-        spec = with_own_signal(spec, strategy, resources)
+        spec = with_own_signal(spec, strategy, resources, params)
+    elif params:
+        raise BadOption("params= are those of a function: give it as strategy=", parameter="params")
     return spec, Path(out or settings.runs_dir) / new_run_id(), replace(resources, settings=settings)
 
 
