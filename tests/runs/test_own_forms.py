@@ -12,7 +12,9 @@ from quantgraph import run_strategy
 from quantgraph.broker import TradePlan
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadFrame, BadOption, NotCausal, UnknownSymbol
+from quantgraph.market import Moment
 from quantgraph.runs import replay, resume_run, run_signal
+from quantgraph.runtime import Resources
 from quantgraph.state import DataState
 
 DAYS = pd.bdate_range("2025-01-06", periods=60)
@@ -171,14 +173,10 @@ def test_a_run_of_a_form_grows_by_its_longer_frame(form, prices, tmp_path, weigh
     bars, made = first(40)
     grown = run_signal(**made, prices=bars, out=tmp_path / "grown")
     bars, made = first(60)
-    grown = resume_run(grown.folder, end=f"{DAYS[-1]:%Y%m%d}", strategy=made, resources=resources_of(bars))
+    grown = resume_run(
+        grown.folder, end=f"{DAYS[-1]:%Y%m%d}", strategy=made, resources=Resources(source=bars)
+    )
     assert fills(grown) == fills(run_signal(**made, prices=bars, out=tmp_path / "one"))
-
-
-def resources_of(source):
-    from quantgraph.runtime import Resources
-
-    return Resources(source=source)
 
 
 BAD = {
@@ -263,4 +261,7 @@ def test_a_data_state_holds_one_thing_of_a_name_and_a_signal_of_weights():
     later = store.snapshot(store.update("score", {"w": frame}))
     assert (list(later["signal"]), list(later["weights"]), list(later["score"])) == ([], [], ["w"])
     assert store.without("signal", weights) == store.empty
+    assert store.override(weights={"w": frame}, base=store.empty) == weights
+    known = store.view(Moment.at(DAYS[2], "open"), weights)
+    assert known["weights"]["w"].index[-1] == known["signal"]["w"].index[-1] == DAYS[1]
     assert list(store.snapshot()) == ["ohlcv", "indicators", "index", "signal", "weights", "score"]

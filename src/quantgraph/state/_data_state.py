@@ -181,7 +181,9 @@ class DataState:
         fresh = {panel: self._frozen(panel, frames) for panel, frames in panels.items()}
 
         def change(tree: Commit) -> Commit:
-            made = replace(tree, panels={**tree.panels, **fresh})
+            signals = {name: opinions(frame) for name, frame in fresh.get("weights", {}).items()}
+            panels = {**tree.panels, **fresh}
+            made = replace(tree, panels={**panels, "signal": {**panels["signal"], **signals}})
             for panel in MADE:
                 _check_made(panel, fresh.get(panel, {}), made.panels["ohlcv"])
             return made

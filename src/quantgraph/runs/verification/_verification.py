@@ -497,7 +497,9 @@ def audit_sentence(
     view = store.view(moment)
     panel = view.frozen()
     LookLog(opened.settings.cache_dir).add(panel)
-    *_, signal = signal_of_cells(strategy, opened.runner, panel, path)
+    made, _, signal = signal_of_cells(strategy, opened.runner, panel, path)
+    if made != "signal":
+        raise BadOption(f"{path} hands over {made}; a sentence is compared with a signal")
     words = replace(words, trade=tuple(map(str, signal.columns)))
     return hold_against_words(words, signal, strategy.cells, view, first=None)
 
