@@ -10,7 +10,7 @@ from dual_agent_models import Models, decision
 from langgraph.store.memory import InMemoryStore
 
 from quantgraph.agents.dual_agent import DualAgent
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
+from quantgraph.agents.loop._fundamentals import FUNDAMENTALS
 from quantgraph.agents.memory import EpisodicMemory
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._config import FeatureOptions
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before
 from quantgraph.agents.loop._facts import DayContext, OpenFacts, SymbolFacts
+from quantgraph.agents.loop._fundamentals import FUNDAMENTALS, Splits, closes_before
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import Rulebook, local_zone, session_of, surely_known
 from quantgraph.market.money import notional, to_decimal

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.agents.dual_agent._fundamentals import fundamental_data
+from quantgraph.agents.loop._fundamentals import fundamental_data
 from quantgraph.broker import DataNeeds, DecisionContext, SessionResult
 from quantgraph.broker.accounts import Quantity, mark, value_of
 from quantgraph.errors import UnknownSymbol
