@@ -352,7 +352,7 @@ def _traded(result: SessionResult, name: str, run_id: str) -> list[DecisionEpiso
                     symbol=symbol,
                     strategy=name,
                     action=decision["action"],
-                    target_amount=decision["target_cash_amount"],
+                    target_amount=decision.get("wished_cash_amount", decision["target_cash_amount"]),
                     confidence=decision["confidence"],
                     reasoning="; ".join(reasons),
                     reasons=reasons,
