@@ -89,7 +89,7 @@ DAYS: dict[str, Sequence[AIMessage | Exception]] = {
     "2025-01-10": [
         says("", ("get_weather", {"city": "Shanghai"})),
         says("There is no such tool.", trade("buy", "MAKER", 100)),
-        says("", trade("buy", MAKER, "100")),
+        says("", trade("buy", MAKER, "about 100")),
         says("", trade("buy", MAKER, 100)),
         says(f"Done. {STOP}"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection
 from decimal import Decimal
 from difflib import get_close_matches
@@ -181,3 +182,22 @@ def _keys_within(annotation: Any) -> dict[str, Any]:
     own = getattr(annotation, "model_fields", None)
     inner = (_keys_within(each) for each in get_args(annotation))
     return own if own is not None else next(filter(None, inner), {})
+
+
+_NUMBER_LENGTH = 40
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?")  # "1688.5"
+_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")  # "1,688.50"
+
+
+def read_number(value: object) -> float | None:
+    """Return a finite number, also one written as text; None for anything else.
+
+    >>> read_number("5,000"), read_number(" 1688.5 "), read_number("5,00")
+    (5000.0, 1688.5, None)
+    """
+    if isinstance(value, str):
+        text = value.strip()[: _NUMBER_LENGTH + 1]
+        plain = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
+        is_one = len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain)
+        return finite_number(float(plain)) if is_one else None
+    return finite_number(value)

@@ -1,16 +1,9 @@
 """Features, and what the dual agent is asked with."""
 
-import numpy as np
 import pytest
 from dual_agent_models import item
 
 from quantgraph.agents.memory import PipelineContext
-
-
-@pytest.fixture(scope="session")
-def rising():
-    """A number of closes 1.0, 2.0, …"""
-    return lambda count: np.arange(1.0, count + 1).tolist()
 
 
 @pytest.fixture

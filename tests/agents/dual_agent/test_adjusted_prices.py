@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.agents.dual_agent._fundamentals import Splits, closes_before, high_low_before
+from quantgraph.agents.loop._fundamentals import Splits, closes_before, high_low_before
 
 
 def splits_of(view):

@@ -168,3 +168,23 @@ def test_another_order_of_the_symbols_changes_no_decision():
         is_valid(decisions)
         cut += any("is cut to the cash" in each.get("note", "") for each in decisions.values())
     assert cut > 50
+
+
+def test_a_decision_that_is_not_read_is_told_with_the_refusals_and_the_replies_that_are_left():
+    first = GOOD | {
+        "FAKE": decision("increase", 1),
+        "TSLA": {"action": "decrease", "target_cash_amount": 4_000},
+    }
+    second = {"TSLA": {"action": "fly"}, "V": decision("close"), "note": "so be it"}
+    seen, replies = [], iter(json.dumps(each) for each in (first, second, {"TSLA": decision("close")}))
+
+    def reply(_role, messages):
+        seen.append(messages[-1].text.splitlines()[:2])
+        return AIMessage(next(replies))
+
+    decisions, _ = decide_batch(batch(attempts=3), asked_by(reply))
+    assert seen[1:] == [
+        ["Replies left: 2.", "Not read, as they were not asked for or stand already: FAKE"],
+        ["Replies left: 1.", "Not read, as they were not asked for or stand already: V"],
+    ]
+    assert {name: each["target_cash_amount"] for name, each in decisions.items()} == TARGETS

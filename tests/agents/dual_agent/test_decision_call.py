@@ -314,7 +314,7 @@ def test_the_memory_is_loaded_and_stored(features, context):
     decide_batch_dual_agent(on(features, "2025-06-16"), ctx=ctx)
     # A hold is no episode.
     assert models.facts[1]["history"] == {
-        "AAPL": "Previous decisions:\n2025-06-15: increase to $7500 (confidence: 0.75); Strong momentum"
+        "AAPL": "Previous decisions:\n2025-06-15: increase to $7500 (confidence: 0.75), bought 2500; Strong momentum"
     }
     (episode,) = ctx.memory.episodes.query(symbol="AAPL")
     assert (episode.date, episode.action, episode.run_id) == ("2025-06-15", "increase", "backtest_20250615")

@@ -73,6 +73,7 @@ def test_in_the_order_of_the_reply_the_first_that_does_not_fit_takes_what_is_lef
     assert fitted["B"] == wished["B"] | {
         "target_cash_amount": 8_000.0,
         "note": "an increase by 9000.00 is cut to the cash that is left, 8000.00",
+        "wished_cash_amount": 9_000.0,
     }
     assert fitted["A"] == {
         "action": "hold",

@@ -10,7 +10,7 @@ from dual_agent_models import Models, decision
 from langgraph.store.memory import InMemoryStore
 
 from quantgraph.agents.dual_agent import DualAgent
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
+from quantgraph.agents.loop._fundamentals import FUNDAMENTALS
 from quantgraph.agents.memory import EpisodicMemory
 from quantgraph.broker.ledger import Ledger
 from quantgraph.errors import BadOption
@@ -107,12 +107,12 @@ def test_the_memory_is_of_what_was_filled_and_is_read_from_the_ledger(refused):
     before, _, second, third = models.facts
     assert before["history"] == {}
     assert second["history"][FIRST] == (
-        "Previous decisions:\n2025-01-02: increase to ¥50000 (confidence: 0.8); Strong momentum"
+        "Previous decisions:\n2025-01-02: increase to ¥50000 (confidence: 0.8), bought 49714; Strong momentum"
     )
     # The increase that the market refused is no memory, its renewal is; then the close.
     assert third["history"][SECOND].splitlines()[1:] == [
-        "2025-01-02: increase to ¥30000 (confidence: 0.75); Enough for a lot",
-        "2025-01-03: close to ¥0 (confidence: 0.75); Strong momentum",
+        "2025-01-02: increase to ¥30000 (confidence: 0.75), bought 29538; Enough for a lot",
+        "2025-01-03: close to ¥0 (confidence: 0.75), sold 30240; Strong momentum",
     ]
 
 
@@ -299,7 +299,7 @@ def test_runs_share_a_memory_by_name_cut_by_the_simulated_day(tmp_path):
 
     first = Models(both(decision("increase", 50_000), decision("hold")), *[hold] * 4)
     shared(first, f"{FIRST}, {SECOND}, 20250102 to 20250108")
-    line = "2025-01-02: increase to ¥50000 (confidence: 0.75); Strong momentum"
+    line = "2025-01-02: increase to ¥50000 (confidence: 0.75), bought 49714; Strong momentum"
     others = "Decisions of other runs, which are not of this account:"
     # The morning of that day, and the next one: the result of three sessions is not known yet.
     early = Models(hold, hold)

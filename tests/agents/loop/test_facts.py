@@ -53,6 +53,8 @@ def test_a_split_and_a_dividend_change_no_return_and_a_split_no_volume_ratio(sma
     market.act("dividend", "AAPL", 21, 2.0, declared=1)  # 22 at the close is 20 after it
     assert only(market).last_close == pytest.approx(20.0)
     assert only(market).returns[20] == pytest.approx(10.0)
+    # The closes are of the same prices: 41 is 20.5 after the split, and 18.64 after a dividend of 2 of 22.
+    assert only(market).closes == pytest.approx([*[41 / 2 * 20 / 22] * 6, 20.0])
 
 
 def test_too_few_sessions_and_an_unknown_open_are_none(small_market):
@@ -67,6 +69,51 @@ def test_too_few_sessions_and_an_unknown_open_are_none(small_market):
         None,
         "",
     )
+
+
+def test_returns_count_the_sessions_of_the_data_also_where_a_symbol_has_no_bar(small_market):
+    """Six sessions are missing of one symbol: both count to the same session, 20 before the last close."""
+    closes = [float(100 + number) for number in range(30)]
+    gap = [None if 10 <= number < 16 else close for number, close in enumerate(closes)]
+    late = [None] * 10 + closes[10:]
+    market = small_market({"A": closes, "GAP": gap, "HALF": [*gap[:20], *[None] * 9, 1.0], "LATE": late})
+    full, missing, silent, young = facts_at_open(context(market)).symbols.values()
+    # The eve is session 28 with 128; 5 before it is 23, 20 before it is 8: its bar is before the gap.
+    assert full.returns[20] == missing.returns[20] == pytest.approx(100 * (128 / 108 - 1))
+    assert full.returns[5] == missing.returns[5] == young.returns[5] == pytest.approx(100 * (128 / 123 - 1))
+    assert young.returns[20] is None
+    # 14 sessions back is within the gap: counted from 109, the last close before it; from 119, without a change.
+    steps = [100 * (new / old - 1) for old, new in zip([*closes[8:9], 109.0], [109.0, 116.0], strict=True)]
+    daily = [steps[0], *[0.0] * 6, steps[1], *[100 * (new / (new - 1) - 1) for new in closes[17:29]]]
+    mean = sum(daily) / 20
+    assert missing.volatility == pytest.approx(sqrt(sum((each - mean) ** 2 for each in daily) / 19))
+    assert (silent.returns[5], silent.last_close, silent.volume_ratio) == (0.0, 119.0, None)
+    assert silent.returns[20] == pytest.approx(100 * (119 / 108 - 1))
+
+
+def test_the_day_of_an_older_price_to_earnings_is_said(small_market):
+    market = small_market({"600000.SH": [10.0] * 4, "600001.SH": [10.0] * 4})
+    market.indicators("pe_ttm", {"600000.SH": [7.0, 8.0, None, 9.0], "600001.SH": [5.0, 5.0, 6.0, 9.0]})
+    old, fresh = facts_at_open(context(market, rules=Rulebook.mainland())).symbols.values()
+    assert (old.price_earnings, old.price_earnings_day) == (8.0, f"{market.days[1]:%Y-%m-%d}")
+    assert (fresh.price_earnings, fresh.price_earnings_day) == (6.0, None)
+
+
+def test_versions_of_one_title_are_one_story(small_market):
+    market = small_market({"BA": [1.0] * 9})
+    on = [each.to_pydatetime() for each in market.days]
+    titles = (
+        "Boeing wins order for 50 jets",
+        "Boeing Wins Order, for 50 Jets!",
+        "Boeing wins order for 50 jets - Reuters",
+        "BOEING wins order for '50' jets | Yahoo Finance",
+        "Boeing wins order for 60 jets",
+        "Boeing shares after the open - up 5%",
+        "Boeing shares after the open - down 3%",
+    )
+    market.record(*[news("BA", on[number], title) for number, title in enumerate(titles)])
+    shown = [each.title for each in headlines(market.view(), ["BA"], most=9, days=14)]
+    assert shown == [*reversed(titles[3:])]
 
 
 def test_the_place_in_the_range_is_that_of_252_sessions(small_market):

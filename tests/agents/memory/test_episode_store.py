@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 from sqlite_store import sqlite_store
 
 from quantgraph.agents.memory import DecisionEpisode, EpisodicMemory
-from quantgraph.errors import BadFile, BadOption
+from quantgraph.errors import BadFile, BadOption, StorageUnavailable
 
 
 def episode(symbol: str = "AAPL", day: int = 10, **fields: Any) -> DecisionEpisode:
@@ -103,6 +106,39 @@ def test_an_item_that_is_not_an_episode_is_named() -> None:
     graph.put(("mine",), "odd", {"symbol": "A"})
     with pytest.raises(BadFile, match=r"item 'odd' of the store mine is not an episode: .* field 'action'"):
         EpisodicMemory(graph, namespace=("mine",)).query()
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        ("lock", "database is locked; another process holds it"),
+        ("delete", "attempt to write a readonly database; "),
+        ("drop", "no such table: store; open its database anew"),
+        ("close", "Cannot operate on a closed database"),
+    ],
+)
+def test_a_store_that_fails_is_one_clear_error(harm: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "episodes.sqlite"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None, timeout=0)) as own,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        store = SqliteStore(own)
+        store.setup()
+        memory = EpisodicMemory(store)
+        memory.add(episode("A"))
+        if harm == "delete":
+            path.unlink()
+        elif harm == "close":
+            own.close()
+        else:
+            other.execute("BEGIN EXCLUSIVE" if harm == "lock" else "DROP TABLE store")
+        uses = [lambda: memory.add(episode("B")), lambda: memory.discard(episode("A").id), memory.query]
+        for use in uses[: 2 if harm == "delete" else 3]:  # a deleted file is read on while it is open
+            with pytest.raises(StorageUnavailable) as raised:
+                use()
+            assert f"the memory quantgraph/episodes cannot be written or read: {message}" in raised.value.line
+            assert raised.value.code == "storage_unavailable"
 
 
 @pytest.mark.parametrize(

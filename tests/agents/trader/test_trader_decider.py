@@ -175,7 +175,7 @@ def test_the_prompt_has_the_last_five_sessions_with_reasons_and_what_became_of_t
         ),
         (
             8,
-            "bought 7 AAA at 10, since +0.0%. Why: In.; rejected, 8 shares of AAA to sell, 7 held. Why: Out.",
+            "bought 7 AAA at 10, since +0.0%. Why: In.; sell 8 AAA: rejected, 8 shares of AAA to sell, 7 held. Why: Out.",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from small_market import SmallMarket
 from trader_play import STOP, TraderDay, buys, says, sells
 
 from quantgraph.agents.trader._day import MAX_CALLS, MAX_IDENTICAL_CALLS
+from quantgraph.broker import Account
 from quantgraph.errors import BudgetExceeded, ModelOutputInvalid, ModelUnavailable, NotConfigured
 from quantgraph.state import Record
 
@@ -249,3 +250,14 @@ def test_a_number_that_is_not_finite_is_refused_by_its_name(view):
     )
     assert [result["code"] for result in day.results(1)] == ["bad_option", "bad_quantity"]
     assert day.kept[0][1]["tool_calls"][0]["args"] == {"a": "NaN", "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("amount", "held"), [("5", 5), (" 1,000 ", 1_000), ("5.0", 5), ("1,00", 0), ("five", 0), (5.0, 0)]
+)
+def test_an_amount_may_be_written_as_text(view, amount, held):
+    day = TraderDay(
+        view, [says("", ("buy", {"symbol": "AAPL", "amount": amount})), STOP], account=Account.opening(10**6)
+    )
+    assert day.market.account.quantity("AAPL") == held
+    assert (day.results(1)[0].get("code") == "bad_quantity") == (not held)

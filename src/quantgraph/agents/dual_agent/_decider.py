@@ -31,6 +31,7 @@ from quantgraph.settings import Role
 from quantgraph.state import GrowingViewId, RecordKind
 from quantgraph.tools import ToolContext
 
+_SHOWN_EPISODES = 3
 _LANGUAGES = get_args(Language)
 _SESSIONS = 260
 """A year of 365 days, whose dividends are added up, has at most so many sessions."""
@@ -181,12 +182,12 @@ class DualAgent(ModelDecider):
             context.history, context.view, name=self.name, run_id=run_id, memo=self._memos.of(run)
         )
         if self._memory is None:
-            return history_texts(episodes, symbols)
+            return history_texts(episodes, symbols, _SHOWN_EPISODES)
         today = f"{context.session:%Y-%m-%d}"
         self._memory.add_all(
             each for each in episodes if each.date == episodes[-1].date or each.outcome_known == today
         )
-        return self._memory.at(today).histories(symbols, run_id)
+        return self._memory.at(today).histories(symbols, run_id, _SHOWN_EPISODES)
 
 
 def _plain(cfg: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -213,7 +214,7 @@ def _cost_rate(context: DecisionContext) -> float:
 
 def _notes(decided: DualAgentState, meter: Meter) -> dict[str, Any]:
     """Return what the ledger keeps of the decisions: the same in every replay, so without times."""
-    kept = ("action", "target_cash_amount", "confidence", "hold_reason", "note")
+    kept = ("action", "target_cash_amount", "wished_cash_amount", "confidence", "hold_reason", "note")
     notes = {}
     for item in decided["features"]:
         each = decided["decisions"][item["symbol"]]

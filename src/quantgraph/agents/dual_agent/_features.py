@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from quantgraph._util.values import is_number
 from quantgraph.agents.dual_agent._config import FeatureOptions
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, Splits, closes_before
 from quantgraph.agents.loop._facts import DayContext, OpenFacts, SymbolFacts
+from quantgraph.agents.loop._fundamentals import FUNDAMENTALS
 from quantgraph.errors import BadOption, BadWindow
 from quantgraph.market import Rulebook, local_zone, session_of, surely_known
 from quantgraph.market.money import notional, to_decimal
@@ -37,16 +37,15 @@ def build_features(
     """Features of the symbols of a table of facts, at its open.
 
     ``market_data`` has ``ticker``, ``open`` (None without one today), ``close_7d`` (up to seven closes before
-    today, oldest first, adjusted for splits), ``date``, with the option ``price`` the open again under that
-    name, and where there are lots ``least_buy``, what the smallest purchase costs with its charges.
+    today, oldest first, adjusted for dividends and splits), ``date``, with the option ``price`` the open
+    again under that name, and where there are lots ``least_buy``: the smallest purchase with its charges.
     ``news_events.top_k_events`` has the news, those that name the symbol first, as ``date: title - text`` of
     at most 180 characters. ``position_state`` has ``current_position_value`` at today's open, or the last
     price before; ``holding_days``, the sessions since the position was opened; ``shares`` and ``sellable``;
     ``average_price`` of a share that is held. ``past`` has name, weight and past returns of the facts.
-    ``fundamental_data`` is of :func:`fundamental_data`.
+    ``fundamental_data`` is of :func:`fundamental_data`; ``pe_date`` is that of a ratio from before the eve.
     """
     view, session, symbols = context.view, facts.session, tuple(facts.symbols)
-    closes = closes_before(view, symbols, _CLOSES, Splits(view.actions(), session))
     events: dict[str, list[str]] = {symbol: [] for symbol in symbols}
     for headline in sorted(facts.news, key=lambda each: not each.named):
         for symbol in headline.symbols:
@@ -59,7 +58,7 @@ def build_features(
         market_data = {
             "ticker": symbol,
             "open": each.open,
-            "close_7d": closes[symbol],
+            "close_7d": [*each.closes],
             "date": f"{session:%Y-%m-%d}",
             **({"price": each.open} if options.price else {}),
             **_least_buy(context.rules, each, session),
@@ -76,10 +75,14 @@ def build_features(
                 "volume_ratio": each.volume_ratio,
                 "place_52w": each.range_place,
             },
-            **({"fundamental_data": dict(each.fundamentals)} if options.fundamentals else {}),
+            **({"fundamental_data": dict(each.fundamentals) | _age(each)} if options.fundamentals else {}),
         }
         items.append({"symbol": symbol, "features": features})
     return items
+
+
+def _age(facts: SymbolFacts) -> dict[str, Any]:
+    return {"pe_date": facts.price_earnings_day} if facts.price_earnings_day else {}
 
 
 def _least_buy(rules: Rulebook, facts: SymbolFacts, session: pd.Timestamp) -> dict[str, float]:

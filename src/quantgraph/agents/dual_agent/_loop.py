@@ -38,13 +38,14 @@ from quantgraph.agents.dual_agent._validation import (
     check_cash,
     cut_to,
     fit_to_cash,
+    not_asked,
     read_decisions,
 )
 from quantgraph.agents.loop import ModelLoop
 from quantgraph.broker import Order, Rejection, Session
 from quantgraph.errors import BadOption, ModelOutputInvalid, QuantGraphError
 from quantgraph.llm import cached_attempt, drop_replies
-from quantgraph.llm.messages import ask_json, read_object, vendor_fields, wrap
+from quantgraph.llm.messages import ask_json, escape_tags, read_object, vendor_fields, wrap
 from quantgraph.market.money import CENT, to_decimal
 from quantgraph.settings import Role
 from quantgraph.tools import ToolContext
@@ -245,7 +246,9 @@ class DualLoop(ModelLoop[DualAgentState]):
         draft, said = state["draft"], (state["reply"] or {})["said"]
         if not draft["open"] or draft["attempts"] >= self.batch.max_attempts:
             return self._settled(draft)
-        return {"reply": None, "conversation": [*state["conversation"], said, ["human", draft["told"]]]}
+        left = told("left", self.batch.language, self.batch.max_attempts - draft["attempts"])
+        asked = ["human", f"{left}\n{draft['told']}"]
+        return {"reply": None, "conversation": [*state["conversation"], said, asked]}
 
     def _begun(self) -> DualAgentState:
         """Choose whose fundamentals are shown, and begin the conversation."""
@@ -295,6 +298,8 @@ class DualLoop(ModelLoop[DualAgentState]):
         text = fault_retry_text(
             faults, short, again, positions, batch.language, refused=words, pending=pending
         )
+        if others := not_asked(json.loads(reply["value"]), asked):
+            text = f"{told('ignored', batch.language, escape_tags(', '.join(others)))}\n{text}"
         lines = {name: fault.message for name, fault in faults.items()}
         after = Draft(open=again, decided=decided, places=places, faults=lines, told=text, attempts=attempts)
         kinds = {"cash"} if short or of_cash else set[str]()

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from quantgraph._util.texts import Language, escape_controls
 from quantgraph._util.values import is_number
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS
 from quantgraph.agents.dual_agent._validation import CashFault, DecisionFault
+from quantgraph.agents.loop._fundamentals import FUNDAMENTALS
 from quantgraph.agents.loop._model_decider import own_prompt
 from quantgraph.agents.memory._episodes import decision_line
 from quantgraph.agents.memory._memory import HISTORY_HEADING

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NotRequired, get_args
@@ -14,7 +13,7 @@ from typing import Any, Final, Literal, NotRequired, get_args
 from typing_extensions import TypedDict
 
 from quantgraph._util.texts import Note, escape_controls
-from quantgraph._util.values import finite_number, is_number
+from quantgraph._util.values import is_number, read_number
 
 Action = Literal["increase", "decrease", "hold", "close"]
 ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
@@ -25,20 +24,22 @@ _HOLD_SHARE, _HOLD_AMOUNT = 0.01, 100.0
 _HALF_CENT = 0.005
 _DEFAULT_CONFIDENCE = 0.5
 _MOST_REASONS, _REASON_LENGTH = 10, 500
-_NUMBER_LENGTH, _SHOWN_LENGTH = 40, 40
+_SHOWN_LENGTH = 40
 _LARGEST_SHOWN = 10**15
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?")  # "1688.5"
-_THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?")  # "1,688.50"
 
 
 class CheckedDecision(TypedDict):
-    """A decision that passed the checks; ``target_cash_amount`` of a hold is the position's current value."""
+    """A decision that passed the checks; ``target_cash_amount`` of a hold is the position's current value.
+
+    ``wished_cash_amount`` is the target before it was cut to the cash.
+    """
 
     action: Action
     target_cash_amount: float
     confidence: float
     reasons: list[str]
     note: NotRequired[str]
+    wished_cash_amount: NotRequired[float]
     hold_reason: NotRequired[Literal["rejected"]]
 
 
@@ -118,8 +119,7 @@ def _by_symbol(entries: Any, symbols: Collection[str]) -> dict[str, Any] | None:
     if isinstance(entries, Mapping):
         pairs = list(entries.items())
     else:
-        items = [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
-        pairs = [(each["symbol"], each) for each in items if "symbol" in each]
+        pairs = _listed(entries)
         if not pairs:
             return None
     named: dict[str, Any] = {}
@@ -128,6 +128,20 @@ def _by_symbol(entries: Any, symbols: Collection[str]) -> dict[str, Any] | None:
         if symbol is not None and (symbol not in named or symbol == name):
             named[symbol] = entry
     return named
+
+
+def not_asked(value: Any, symbols: Collection[str]) -> list[str]:
+    """The first names of a reply's decisions that are none of the symbols."""
+    entries = value.get("decisions", value) if isinstance(value, Mapping) else value
+    pairs = entries.items() if isinstance(entries, Mapping) else _listed(entries)
+    named = [name for name, each in pairs if isinstance(each, Mapping) and "action" in each]
+    names = [escape_controls(str(name))[:_SHOWN_LENGTH] for name in named if not asked_symbol(name, symbols)]
+    return list(dict.fromkeys(names))[:_MOST_REASONS]
+
+
+def _listed(entries: Any) -> list[tuple[Any, Any]]:
+    items = [each for each in entries if isinstance(each, Mapping)] if isinstance(entries, list) else []
+    return [(each["symbol"], each) for each in items if "symbol" in each]
 
 
 def _entry(entries: Any, named: Mapping[str, Any] | None, symbol: str) -> Mapping[Any, Any]:
@@ -219,7 +233,7 @@ def _action(value: Any) -> Action:
 def _target(action: Action | None, value: Any, current: float) -> float:
     if value is None and action in ("close", "hold"):
         return 0.0 if action == "close" else current
-    target = _number(value)
+    target = read_number(value)
     if target is None or target < 0:
         zh, en = "不小于 0 的数，即持仓的目标总市值", "a number >= 0, the position's total value"
         raise _wrong("target", "target_cash_amount", value, zh=zh, en=en)
@@ -246,7 +260,7 @@ def _contradiction(action: Action, target: float, current: float) -> DecisionFau
 def _confidence(value: Any) -> float:
     if value is None:
         return _DEFAULT_CONFIDENCE
-    confidence = _number(value)
+    confidence = read_number(value)
     if confidence is None or not 0 <= confidence <= 1:
         raise _wrong("confidence", "confidence", value, zh=" 0 到 1 之间的数", en="a number from 0 to 1")
     return confidence + 0.0
@@ -257,16 +271,6 @@ def _reasons(value: Any) -> list[str]:
     listed = [value] if isinstance(value, str) else value if isinstance(value, list) else []
     texts = (" ".join(each[: 2 * _REASON_LENGTH].split()) for each in listed if isinstance(each, str))
     return [escape_controls(text)[:_REASON_LENGTH] for text in texts if text][:_MOST_REASONS]
-
-
-def _number(value: Any) -> float | None:
-    """Return a finite number, also one written as text; None for anything else."""
-    if isinstance(value, str):
-        text = value.strip()[: _NUMBER_LENGTH + 1]
-        plain = text.replace(",", "") if _THOUSANDS.fullmatch(text) else text
-        is_one = len(text) <= _NUMBER_LENGTH and _NUMBER.fullmatch(plain)
-        return finite_number(float(plain)) if is_one else None
-    return finite_number(value)
 
 
 def _amount(value: float) -> str:
@@ -378,7 +382,9 @@ def cut_to(left: float, decision: CheckedDecision, current: float) -> CheckedDec
     """An increase that has what cash is left."""
     cost = decision["target_cash_amount"] - current
     note = f"an increase by {cost:.2f} is cut to the cash that is left, {left:.2f}"
-    return {**decision, "target_cash_amount": current + left, "note": note}
+    wished = decision.get("wished_cash_amount", decision["target_cash_amount"])
+    smaller: CheckedDecision = {**decision, "target_cash_amount": current + left, "note": note}
+    return {**smaller, "wished_cash_amount": wished}
 
 
 def _changes(decisions: Mapping[str, CheckedDecision], positions: Mapping[str, float]) -> dict[str, float]:

@@ -27,7 +27,7 @@ _RULE_NAME_LENGTH = 60
 _REASON, _EARLIER_REASON = 500, 60
 _NO_ORDER: Final = {"buy": "nothing_to_buy", "sell": "nothing_held"}
 _WHY_NO_ORDER: Final = {
-    "nothing_to_buy": Note(zh="没有委托：已到目标", en="no order: size held"),
+    "nothing_to_buy": Note(zh="没有委托：不到最少买入", en="no order: below the least buy"),
     "nothing_held": Note(zh="没有委托：没有持仓", en="no order: nothing held"),
     "cash": Note(zh="没有委托：现金不够一手", en="no order: the cash bought no lot"),
 }

@@ -104,6 +104,7 @@ def status_of(table: OpenFacts, symbol: str) -> dict[str, Any]:
         "volume_ratio": _percent(each.volume_ratio, 2),
         "place_in_52_weeks": _percent(each.range_place, 0),
         "price_earnings": _percent(each.price_earnings),
+        "price_earnings_of": each.price_earnings_day,
         "dividend_yield": _percent(each.dividend_yield, 2),
     }
     since = {"account": _percent(account.own_return, 2), "equal_parts": _percent(account.equal_parts, 2)}

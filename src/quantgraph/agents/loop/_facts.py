@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from quantgraph.agents.dual_agent._fundamentals import fundamental_data
+from quantgraph.agents.loop._fundamentals import fundamental_data, indicator_days
 from quantgraph.broker import DataNeeds, DecisionContext, SessionResult
 from quantgraph.broker.accounts import Quantity, mark, value_of
 from quantgraph.errors import UnknownSymbol
@@ -40,8 +40,8 @@ HORIZONS: Final = (1, 5, 20, 60)
 """Sessions of the past returns."""
 
 _MONTH, _YEAR = 20, 252
+_CLOSES, _RECENT = 7, 30
 _NEWS_DAYS: Final = 14
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,18 +58,23 @@ class SymbolFacts:
         Of what is held, at the open or the last price before, and its share of the account in percent.
     open, last_close
         Today's open, and the close of the last session that is over.
+    closes
+        Up to seven of the last 30 sessions, oldest first.
     returns
-        In percent, by the sessions of :data:`HORIZONS`: of that close to the one so many closes before.
+        In percent, by the sessions of :data:`HORIZONS`, those of the data, whether the symbol has a bar there
+        or not: it counts with its last close before; None where it has none so early.
     volatility
-        Standard deviation of the last 20 daily returns, in percent, with n - 1.
+        Standard deviation of the daily returns of the last 20 of these sessions, in percent, with n - 1.
     volume_ratio
-        Volume of the last session over the mean of the last 20, that one among them.
+        Volume of the last session over the mean of its bars in the last 20, that one among them.
     least_shares, least_buy
         The smallest buy, and what it costs at the open, without fees.
     fundamentals
         See :func:`.fundamental_data`.
     price_earnings, dividend_yield
         Of them: where the data have filings and dividends, or daily indicators; the yield in percent.
+    price_earnings_day
+        ``YYYY-MM-DD`` of an indicator from before the eve, else None.
     range_place
         Where the last close lies between the low (0) and the high (100) of the last 252 sessions.
     """
@@ -84,12 +89,14 @@ class SymbolFacts:
     weight: float
     open: float | None
     last_close: float | None
+    closes: Sequence[float]
     returns: Mapping[int, float | None]
     volatility: float | None
     volume_ratio: float | None
     least_shares: Quantity | None
     least_buy: float | None
     fundamentals: Mapping[str, float | None]
+    price_earnings_day: str | None
     range_place: float | None
 
     @property
@@ -168,6 +175,10 @@ def facts_at_open(
     listed = tuple(tools.symbols if symbols is None else symbols)
     marks, names = mark(account, view, at="open"), view.names()
     total, fundamentals = value_of(account, marks), fundamental_data(view, listed)
+    sessions = view["ohlcv"].frozen("close").sessions
+    calendar = sessions[: np.searchsorted(sessions, view.moment.session.to_datetime64())]
+    eve = str(calendar[-1].astype("datetime64[D]")) if len(calendar) else ""
+    ages = indicator_days(view, listed, "pe_ttm")
     found = {}
     for symbol in listed:
         position, bars = account.positions.get(symbol), known_bars(tools, symbol)
@@ -187,7 +198,8 @@ def facts_at_open(
             least_shares=least,
             least_buy=None if least is None or price is None else float(least) * price,
             fundamentals=fundamentals[symbol],
-            **_of_bars(bars),
+            price_earnings_day=day if (day := ages.get(symbol)) and day < eve else None,
+            **_of_bars(bars, calendar),
         )
     told = _account_facts(context, tools, total)
     shown = headlines(view, listed, most=news, days=news_days) if news else ()
@@ -206,24 +218,33 @@ def _open_of(tools: ToolContext, symbol: str) -> float | None:
     return quote.open if quote and 0 < quote.open < math.inf else None
 
 
-def _of_bars(bars: SymbolBars) -> dict[str, Any]:
-    """What the complete sessions of a symbol tell."""
+def _of_bars(bars: SymbolBars, calendar: NDArray[np.datetime64]) -> dict[str, Any]:
+    """What the complete sessions of a symbol tell, counted by those of the data: for all symbols alike."""
     closes, volumes = bars.values["close"], bars.values["volume"] / bars.values["factor"]
-    steps = closes[-_MONTH:] / closes[-_MONTH - 1 : -1] - 1 if len(closes) > _MONTH else np.empty(0)
-    mean = float(np.mean(volumes[-_MONTH:])) if len(volumes) >= _MONTH else math.nan
-    high, low = (bars.values[name][-_YEAR:] for name in ("high", "low"))
-    top, bottom = (float(np.max(high)), float(np.min(low))) if len(high) == _YEAR else (math.nan, math.nan)
+    known = np.concatenate(([math.nan], closes))[np.searchsorted(bars.sessions, calendar, side="right")]
+    month, year, recent = (_last_sessions(bars, calendar, count) for count in (_MONTH, _YEAR, _RECENT))
+    steps = known[-_MONTH:] / known[-_MONTH - 1 : -1] - 1 if len(known) > _MONTH else np.empty(0)
+    is_fresh = month.any() and bars.sessions[-1] == calendar[-1]
+    mean = float(np.mean(volumes[month])) if is_fresh and known.size >= _MONTH else math.nan
+    is_year = year.any() and len(calendar) >= _YEAR and bars.sessions[0] <= calendar[-_YEAR]
+    high, low = (bars.values[name][year] for name in ("high", "low"))
+    top, bottom = (float(np.max(high)), float(np.min(low))) if is_year else (math.nan, math.nan)
     return {
         "last_close": _known(closes[-1]) if len(closes) else None,
-        "returns": {count: _past_return(closes, count) for count in HORIZONS},
+        "closes": tuple(closes[recent][-_CLOSES:].tolist()),
+        "returns": {
+            count: _known(100 * (known[-1] / known[-1 - count] - 1)) if len(known) > count else None
+            for count in HORIZONS
+        },
         "volatility": _known(100 * float(np.std(steps, ddof=1))) if len(steps) else None,
         "volume_ratio": _known(volumes[-1] / mean) if mean > 0 else None,
         "range_place": _known(100 * (closes[-1] - bottom) / (top - bottom)) if top > bottom else None,
     }
 
 
-def _past_return(closes: Floats, count: int) -> float | None:
-    return _known(100 * (closes[-1] / closes[-1 - count] - 1)) if len(closes) > count else None
+def _last_sessions(bars: SymbolBars, calendar: NDArray[np.datetime64], count: int) -> NDArray[np.bool_]:
+    """Which bars are of the last so many sessions of the data."""
+    return bars.sessions >= (calendar[-count:][0] if len(calendar) else np.datetime64("NaT"))
 
 
 def _known(number: float) -> float | None:
@@ -271,8 +292,9 @@ def _price_now(tools: ToolContext, symbol: str) -> float:
 
 
 def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tuple[Headline, ...]:
-    """Return the headlines of symbols, newest first, each once: at most so many of each symbol.
+    """Return the headlines of symbols, newest first, each story once: at most so many of each symbol.
 
+    Titles that differ by case, punctuation and a source behind a dash are one story, shown as its newest.
     Those that name the symbol come before others, then newer ones before older: by its code, by the name that
     the data have, else by the word that news put before its code, as in ``Boeing (NYSE:BA)``. The view knows
     which are surely published: those of the session's own day only if it was asked for them. The last of the
@@ -287,7 +309,7 @@ def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tu
             if record.instant is None or record.instant < since:
                 break
             title, text = _words_of(record)
-            items[title.casefold()].append((record.instant, text, title, symbol))
+            items[_story(title)].append((record.instant, text, title, symbol))
     items.pop("", None)
     newest = {key: max(each) for key, each in items.items()}
     order = sorted(items, key=lambda key: (-newest[key][0].timestamp(), key))
@@ -311,6 +333,16 @@ def headlines(view: View, symbols: Sequence[str], *, most: int, days: int) -> tu
             Headline(day=f"{instant:%Y-%m-%d}", title=title, text=text, symbols=own_symbols, named=named)
         )
     return tuple(told)
+
+
+_SUFFIX = re.compile(r"(.{12,})\s[-–—|]\s+[A-Z\u4e00-\u9fff][^\d–—|]{1,29}")
+"""A title and its source, as in ``… - Reuters``."""
+
+
+def _story(title: str) -> str:
+    """What versions of one title have in common: its words, in lower case, without its source."""
+    found = _SUFFIX.fullmatch(title)
+    return " ".join(re.findall(r"\w+", (found[1] if found else title).casefold()))
 
 
 _AS_WORD = ("[(:$] ?{0}(?![A-Za-z0-9])", "(?<![A-Za-z0-9]){0}(?![A-Za-z0-9])")

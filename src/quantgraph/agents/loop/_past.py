@@ -20,8 +20,9 @@ _REFUSAL = 120
 def outcome_text(outcome: Fill | Rejection, language: Language, *, symbol: str = "") -> str:
     """What became of an order; ``symbol`` is named where others stand beside it."""
     if isinstance(outcome, Rejection):
-        message = short_line(outcome.message, _REFUSAL)
-        return say(language, zh=f"被拒绝：{message}", en=f"rejected, {message}")
+        message, order = short_line(outcome.message, _REFUSAL), outcome.order
+        asked = f"{order.side} {order.quantity or ''} {symbol}: ".replace("  ", " ") if symbol else ""
+        return say(language, zh=f"{asked}被拒绝：{message}", en=f"{asked}rejected, {message}")
     is_buy, count, name = outcome.side == "buy", outcome.quantity, f" {symbol}" if symbol else ""
     return say(
         language,

@@ -115,8 +115,10 @@ class DecisionEpisode(BaseModel):
 
     @property
     def line(self) -> str:
-        """The decision as a line of a prompt: with the outcome once it is known, and the first reason."""
+        """The decision as a line of a prompt: with what was filled, the outcome, and a reason."""
         line = decision_line(self.date, self.action, self.target_amount, self.confidence, symbol=self.symbol)
+        if self.cash_change:
+            line += f", {'bought' if self.cash_change > 0 else 'sold'} {abs(self.cash_change):.0f}"
         if self.actual_result is not None:
             line = f"{line} -> {self.actual_result:+.1f}%"
         return f"{line}; {short_line(self.reasons[0], _SHOWN_REASON)}" if self.reasons else line

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -18,6 +19,9 @@ from langgraph.store.base import BaseStore, Item
 from langgraph.store.memory import InMemoryStore
 from numpy.typing import NDArray
 
+from quantgraph._util.database import storage_error
+from quantgraph._util.files import storage_unavailable
+from quantgraph._util.texts import short_line
 from quantgraph._util.values import check_whole, is_whole
 from quantgraph.agents.memory._episodes import DecisionEpisode, day_text
 from quantgraph.broker import Fill, SessionResult
@@ -44,7 +48,8 @@ class EpisodicMemory:
     ``PostgresStore`` for what should last. By default it is an ``InMemoryStore`` of this object alone, and
     ``name``, which is the namespace, is "". ``as_of`` is the session at whose open it is read: episodes of it
     and of later days are not seen, and an outcome that became known later is not there; without it everything
-    is seen. An argument that is not valid is a ``BadOption``.
+    is seen. An argument that is not valid is a ``BadOption``, a database that is gone, locked or full a
+    ``StorageUnavailable``.
 
     Examples
     --------
@@ -83,7 +88,7 @@ class EpisodicMemory:
         """:meth:`add` many at once."""
         if self.name and replaying():
             return
-        with self._lock:
+        with self._use():
             for each in episodes:
                 found, body = self._store.get(self._namespace, each.id), each.to_json()
                 if found is None or found.value != body:
@@ -92,7 +97,7 @@ class EpisodicMemory:
     def discard(self, episode_id: str) -> None:
         """Drop an episode, if it is there: of a decision that was rejected after it was added."""
         if not (self.name and replaying()):
-            with self._lock:
+            with self._use():
                 self._store.delete(self._namespace, episode_id)
 
     def query(  # noqa: PLR0917 - the documented signature
@@ -166,6 +171,22 @@ class EpisodicMemory:
 
         return self._read("histories", {"symbols": wanted, "n": n}, ask)
 
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        """A use of the store, by one thread; an error of its database is a ``StorageUnavailable``."""
+        where = "/".join(self._namespace)
+        try:
+            with self._lock:
+                yield
+        except Exception as error:
+            cause, place = error.__cause__ or error, f"the memory {where}"  # SqliteStore wraps some
+            told = storage_error(cause, place)
+            if told is None and isinstance(cause, sqlite3.Error):  # it was closed, or lacks its table
+                told = storage_unavailable(place, short_line(cause), "open its database anew")
+            if told is None:
+                raise
+            raise told from error
+
     def _read(self, what: str, request: Mapping[str, Any], ask: Callable[[], T]) -> T:
         """Read plain JSON, of what runs share once in a run."""
         if not self.name:
@@ -175,7 +196,7 @@ class EpisodicMemory:
     def _seen(self) -> list[DecisionEpisode]:
         """The episodes as known at the day, newest first, and of one day by symbol."""
         items = list[Item]()
-        with self._lock:
+        with self._use():
             while page := self._store.search(self._namespace, limit=_PAGE, offset=len(items)):
                 items += page
         own = (_episode(item) for item in items if tuple(item.namespace) == self._namespace)
@@ -331,7 +352,7 @@ def _traded(result: SessionResult, name: str, run_id: str) -> list[DecisionEpiso
                     symbol=symbol,
                     strategy=name,
                     action=decision["action"],
-                    target_amount=decision["target_cash_amount"],
+                    target_amount=decision.get("wished_cash_amount", decision["target_cash_amount"]),
                     confidence=decision["confidence"],
                     reasoning="; ".join(reasons),
                     reasons=reasons,

@@ -13,7 +13,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import tool
 from pydantic import Field, WithJsonSchema
 
-from quantgraph._util.values import finite_number, is_number, is_whole, plain_number
+from quantgraph._util.values import finite_number, is_number, is_whole, plain_number, read_number
 from quantgraph.broker import Account, Fill, Pending, Rejection
 from quantgraph.broker.accounts import mark, value_of
 from quantgraph.broker.session import LARGEST, largest_buy, price_band
@@ -130,7 +130,7 @@ MOST_SYMBOLS = 120
 
 CASH = "CASH"
 Amount = Annotated[Any, WithJsonSchema({"type": "integer", "minimum": 1})]
-"""What a model passes for an amount, as it is: nothing else is turned into shares."""
+"""What a model passes for an amount: a whole number, or a text of one; nothing else is turned into shares."""
 
 
 @tool("buy", parse_docstring=True)
@@ -147,10 +147,10 @@ def buy(
         amount: Number of shares, a whole number above 0.
     """
     context = context_of(runtime)
-    name = _tradable(symbol, amount, context)
-    if isinstance(name, dict):
-        return name
-    return _answer(context.session.place("buy", name, amount, reason=context.reason), amount, context)
+    wanted = _tradable(symbol, amount, context)
+    if isinstance(wanted, dict):
+        return wanted
+    return _answer(context.session.place("buy", *wanted, reason=context.reason), wanted[1], context)
 
 
 @tool("sell", parse_docstring=True)
@@ -167,10 +167,10 @@ def sell(
         amount: Number of shares, a whole number above 0.
     """
     context = context_of(runtime)
-    name = _tradable(symbol, amount, context)
-    if isinstance(name, dict):
-        return name
-    return _answer(context.session.place("sell", name, amount, reason=context.reason), amount, context)
+    wanted = _tradable(symbol, amount, context)
+    if isinstance(wanted, dict):
+        return wanted
+    return _answer(context.session.place("sell", *wanted, reason=context.reason), wanted[1], context)
 
 
 @tool("get_positions", parse_docstring=True)
@@ -183,16 +183,18 @@ def get_positions(
     return _positions(context, context.account_now)
 
 
-def _tradable(symbol: str, amount: Any, context: ToolContext) -> str | dict[str, Any]:
-    """Return the data's own spelling of a symbol, or the refusal of an order that no market could take."""
+def _tradable(symbol: str, amount: Any, context: ToolContext) -> tuple[str, int] | dict[str, Any]:
+    """The data's own spelling of a symbol and the shares, or the refusal of what no market could take."""
     _universe(context)
     facts = {"symbol": symbol[:60], "date": f"{context.moment.session:%Y-%m-%d}"}
-    if not is_whole(amount) or amount > LARGEST:
-        shown = f"{amount!r:.60}" if not is_whole(amount) else "a larger one"
-        text = f"amount must be a whole number of shares from 1 to {LARGEST}, without quotes; not {shown}"
+    written = read_number(amount) if isinstance(amount, str) else None
+    shares = int(written) if written is not None and written.is_integer() else amount
+    if not is_whole(shares) or shares > LARGEST:
+        shown = f"{amount!r:.60}" if not is_whole(shares) else "a larger one"
+        text = f"amount must be a whole number of shares from 1 to {LARGEST}; not {shown}"
         return refusal("bad_quantity", text, **facts)
     try:
-        return known_symbol(context.view, symbol)
+        return known_symbol(context.view, symbol), shares
     except UnknownSymbol as error:
         return refusal(error.code, error.message, **facts)
 

@@ -283,15 +283,25 @@ def _dividends(
 
 
 def _indicator(view: View, symbols: tuple[str, ...], field: str) -> dict[str, float]:
-    """The last positive number of an indicator by symbol, not older than a few sessions."""
+    return {symbol: value for symbol, (value, _) in _indicators(view, symbols, field).items()}
+
+
+def indicator_days(view: View, symbols: Sequence[str], field: str) -> dict[str, str]:
+    """The session of an indicator by symbol, ``YYYY-MM-DD``."""
+    return {symbol: day for symbol, (_, day) in _indicators(view, tuple(symbols), field).items()}
+
+
+def _indicators(view: View, symbols: tuple[str, ...], field: str) -> dict[str, tuple[float, str]]:
+    """The last positive number of an indicator by symbol, not older than a few sessions, and its session."""
     panel = view["indicators"]
     if field not in panel:
         return {}
     frame = panel.frozen(field)
-    block = frame.rows(_rows_before(view, frame, _INDICATOR_ROWS), frame.positions(symbols))
+    rows = _rows_before(view, frame, _INDICATOR_ROWS)
+    block, days = frame.rows(rows, frame.positions(symbols)), frame.sessions[rows].astype("datetime64[D]")
     found = {}
     for column, symbol in enumerate(symbols):
-        known = block[block[:, column] > 0, column]
+        (known,) = np.nonzero(block[:, column] > 0)
         if known.size:
-            found[symbol] = float(known[-1])
+            found[symbol] = float(block[known[-1], column]), str(days[known[-1]])
     return found

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from quantgraph.agents.dual_agent import _fundamentals as fundamentals
-from quantgraph.agents.dual_agent._fundamentals import FUNDAMENTALS, fundamental_data
+from quantgraph.agents.loop import _fundamentals as fundamentals
+from quantgraph.agents.loop._fundamentals import FUNDAMENTALS, fundamental_data
 from quantgraph.data import open_source
 from quantgraph.market import Moment
 from quantgraph.state import DataState, Record
