@@ -88,9 +88,16 @@ def test_a_file_hands_over_weights_too(run, weights, prices, tmp_path):
     assert sealed["causality"]["causal"]
 
 
-def test_booleans_are_held_while_they_are_true(run, close):
+def is_above(panels):
+    close = panels["ohlcv"]["close"]
+    return close > close.rolling(5).mean()
+
+
+def test_booleans_are_held_while_they_are_true(run, close, prices, tmp_path):
     above = close > close.rolling(5).mean()
     assert fills(run(signal=above)) == fills(run(signal=above * 2.0 - 1.0))
+    said = run_strategy(is_above, source=prices, out=tmp_path / "function")
+    assert fills(said) == fills(run(signal=above))
 
 
 def test_an_exit_wins_over_an_entry(run, close):

@@ -24,7 +24,7 @@ SAYS = {
     15: "must be a pandas DataFrame, not Series",
     16: "signal values must be 1, 0, -1 or NaN",
     17: "signal must be a mapping of name to frame, for example {'close': frame}",
-    18: "there is no panel 'signals'; there is ohlcv, indicators, index, signal; did you mean 'signal'?",
+    18: "there is no panel 'signals'; there is ohlcv, indicators, index, signal, weights, score; did you mean 'signal'?",
     19: "'ME'",
     21: "matplotlib is not available here; numpy, pandas, talib and the standard library are",
     22: "has no attribute 'applymap'",

@@ -92,6 +92,8 @@ def test_a_walk_begins_before_the_data_and_ends_after_it(store, ref):
         "indicators": {},
         "index": {},
         "signal": {},
+        "weights": {},
+        "score": {},
     }
 
 

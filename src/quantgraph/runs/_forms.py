@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import wraps
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -47,7 +48,7 @@ class OwnFrame:
         panel, frames = made_of("signal", given)
         if frames is given:
             panel = next(iter(given), "")
-            frames = {OWN_NAME: given.get(panel)}
+            frames = {OWN_NAME: _held(given.get(panel))}
             if len(given) != 1 or panel not in get_args(Made):
                 raise BadOption(f"the strategy has {', '.join(given) or 'nothing'}; give one of {_FORMS}")
         if bottom is not None and (panel != "score" or not is_whole(bottom) or bottom < 1):
@@ -56,6 +57,22 @@ class OwnFrame:
             )
         ((name, frame),) = frames.items()
         return cls(panel=cast("Made", panel), name=name, frame=checked(panel, name, frame), bottom=bottom)
+
+
+def held_while_true(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function, with 1 and -1 in place of a signal of booleans."""
+
+    @wraps(function)
+    def made(data: Any) -> Any:
+        return _held(function(data))
+
+    return made
+
+
+def _held(made: Any) -> Any:
+    """1 and -1 in place of a frame of booleans; anything else as it is."""
+    is_signal = isinstance(made, pd.DataFrame) and all(each.kind == "b" for each in made.dtypes)
+    return made * 2.0 - 1.0 if is_signal else made
 
 
 def checked(panel: str, name: str, frame: Any) -> pd.DataFrame:

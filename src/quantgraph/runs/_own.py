@@ -27,7 +27,16 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.rules import Rule, trials_of
-from quantgraph.runs._forms import OWN_NAME, SCORE, Made, OwnFrame, checked, ranked, with_form
+from quantgraph.runs._forms import (
+    OWN_NAME,
+    SCORE,
+    Made,
+    OwnFrame,
+    checked,
+    held_while_true,
+    ranked,
+    with_form,
+)
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._parameters import bind, call_text, file_parameters, with_hint
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
@@ -108,7 +117,7 @@ class _Code:
         name = getattr(bound.function, "__name__", type(bound.function).__name__)
         file = StrategyFile(about="", cells=FunctionTrials(bound.function).cells, name=OWN_NAME)
         origin = call_text(name, bound.params)
-        return cls(file=file, origin=origin, function=bound.call, params=bound.params)
+        return cls(file=file, origin=origin, function=held_while_true(bound.call), params=bound.params)
 
     def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
         """The trials of its signal, whose name is found on invented rows."""

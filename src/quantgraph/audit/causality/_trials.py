@@ -364,9 +364,8 @@ class FunctionTrials:
     """A strategy that is a function ``panel -> signal``, run in forked processes.
 
     The function receives the panel in the form passed to the audit: a dict of frames, or of dicts of frames.
-    It must not read other data. The signal is a frame of sessions x symbols of numbers, or of booleans: 1
-    where it holds, -1 where not; an array of the shape of the closes, or a series if there is one symbol, is
-    valid too. ``{"weights": frame}``, ``{"score": frame}``, and ``{"entries": frame, "exits": frame}``, with
+    It must not read other data. The signal is a frame of sessions x symbols of numbers or booleans; an array
+    of the shape of the closes, or a series if there is one symbol, is valid too. ``{"weights": frame}``, ``{"score": frame}``, and ``{"entries": frame, "exits": frame}``, with
     or without a ``size``, say what it is.
     On systems without fork the function runs in this process. Either way it can reach the whole panel: it is
     never ``isolated``.
@@ -480,7 +479,7 @@ def _signal(result: object, panel: Frames, made: str, name: str = "") -> FrozenF
     index = result.index
     if not isinstance(index, pd.DatetimeIndex) or not index.is_unique or not index.is_monotonic_increasing:
         raise BadFrame("the signal's index must be ascending, unique sessions")
-    if made != "signal" or all(dtype.kind == "b" for dtype in result.dtypes):
+    if made != "signal":
         return freeze(made, name or made, result)
     try:
         values = result.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)

@@ -141,8 +141,7 @@ def freeze(panel: str, name: object, frame: object, *, symbols: tuple[str, ...] 
 
     Names of frames and of columns are strings of 1 to 100 characters that can be encoded in UTF-8 and
     hold no control or invisible formatting character, no quote and no backslash. Sessions are dates of the
-    years 1678 to 2261. Booleans of a signal are 1 where it holds and -1 where not. Weights are rounded to 12
-    decimals, scores to 12 significant digits.
+    years 1678 to 2261. Weights are rounded to 12 decimals, scores to 12 significant digits.
 
     Parameters
     ----------
@@ -226,9 +225,7 @@ def _symbols(where: str, columns: pd.Index) -> tuple[str, ...]:
 
 def _values(where: str, frame: pd.DataFrame, panel: str) -> Floats:
     values = frame.to_numpy()
-    if panel == "signal" and values.dtype.kind == "b":
-        values = np.where(values, 1.0, -1.0)
-    elif values.dtype.kind not in "iuf":
+    if values.dtype.kind not in "iuf":
         strange = [name for name, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "iuf"]
         if strange:
             raise _not_a_number(where, frame[strange])
@@ -256,7 +253,7 @@ def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
             is_bool = isinstance(cell, bool | np.bool_)
             if is_bool or not isinstance(cell, int | float | np.number):
                 place = {"session": f"{session:%Y-%m-%d}", "symbol": symbol, "value": _repr(cell)}
-                hint = ": use .astype(float)" if is_bool else ""
+                hint = ": use .astype(float), or entries and exits" if is_bool else ""
                 return BadFrame(
                     f"{where} has {_repr(cell)} at ({session:%Y-%m-%d}, {symbol}); it must be a number{hint}",
                     **place,
