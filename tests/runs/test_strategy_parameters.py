@@ -30,22 +30,25 @@ def cross(data, fast=5, slow=20, *, since=SINCE, **more):
 
 
 def test_defaults_partials_and_numbers_of_numpy_are_parameters_alike():
-    one = bind(cross, {"slow": np.int64(30), "z": 1})
-    two = bind(functools.partial(functools.partial(cross, slow=30), z=1), {})
-    assert one.params == two.params == {"fast": 5, "slow": 30, "since": "2025-01-31", "z": 1}
-    assert [*one.params] == ["fast", "slow", "since", "z"]
-    again = bind(cross, one.params)  # as they are stored
-    assert (again.params, again.call.keywords["since"]) == (one.params, SINCE)
+    _, _, one = bind(cross, {"slow": np.int64(30), "z": 1})
+    base, _, two = bind(functools.partial(functools.partial(cross, slow=30), z=1), {})
+    assert [*one.items()] == [*two.items()] == [("fast", 5), ("slow", 30), ("since", "2025-01-31"), ("z", 1)]
+    _, call, again = bind(cross, one)  # as they are stored
+    assert (base, again, call.keywords) == (cross, one, {"slow": 30, "z": 1})
 
 
 @pytest.mark.parametrize(
     ("function", "params", "said"),
     [
-        (lambda data, fast: data, {"fats": 1}, "<lambda> has no parameter 'fats'; it has fast"),
-        (lambda data: data, {"n": 1}, "it has no parameter beside the data"),
+        (
+            lambda data, fast: data,
+            {"fats": 1},
+            "params of <lambda>: missing a required argument: 'fast'; it has fast",
+        ),
+        (lambda data: data, {"n": 1}, "unexpected keyword argument 'n'; it has none beside the data"),
         (lambda data, n=1: data, {"n": [1]}, r"n of <lambda> is \[1\]; must be a finite number, a text"),
         (lambda data, n=1: data, {"n": math.inf}, "n of <lambda> is inf"),
-        (lambda data, fast, slow=1: data, {}, "<lambda> needs fast: give params="),
+        (lambda data, fast, slow=1: data, {}, "missing a required argument: 'fast'; it has fast, slow"),
         (lambda: 1, {}, r'data\["ohlcv"\]\["close"\] is a frame of sessions x symbols'),
     ],
 )
@@ -66,7 +69,7 @@ def test_a_function_that_takes_the_dictionary_for_a_frame_is_told_what_it_is_giv
 
 
 def test_parameters_of_a_file_are_the_capitals_at_its_top():
-    cell = '"""about"""\nimport numpy as np\nFAST, SLOW = 5, 20\nNAME: str = "x"\nlower = 3\nLATER = 4\n'
+    cell = '"""about"""\nimport numpy as np\nFAST, SLOW = 5, 20\nNAME: str = "x"\nlower = 3\nclose = prices()\nLATER = 4\n'
     assert file_parameters(cell) == {"FAST": 5, "SLOW": 20, "NAME": "x"}
     assert file_parameters("close = snapshot\nFAST = 5") == {}
 

@@ -64,11 +64,6 @@ def with_own_signal(
         )
     if resources.decider is not None and not resources.decider.uses_signal:
         raise BadOption(f"decider {resources.decider.name} trades no signal: pass it without a strategy")
-    if params and isinstance(strategy, pd.DataFrame | Path | Rule):
-        raise BadOption(
-            "params= goes with a function; those of a file are the names in capitals at its top",
-            parameter="params",
-        )
     settings = resources.settings or load_settings()
     if isinstance(strategy, pd.DataFrame):
         codes = spec.symbols or tuple(map(str, strategy.columns))
@@ -102,11 +97,10 @@ class _Code:
 
     @classmethod
     def of_function(cls, function: Callable[..., Any], params: Mapping[str, Any]) -> _Code:
-        bound = bind(function, params)
-        name = getattr(bound.function, "__name__", type(bound.function).__name__)
-        file = StrategyFile(about="", cells=FunctionTrials(bound.function).cells, name=_NAME)
-        origin = call_text(name, bound.params)
-        return cls(file=file, origin=origin, function=bound.call, params=bound.params)
+        base, call, known = bind(function, params)
+        origin = call_text(getattr(base, "__name__", type(base).__name__), known)
+        file = StrategyFile(about="", cells=FunctionTrials(base).cells, name=_NAME)
+        return cls(file=file, origin=origin, function=call, params=known)
 
     def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
         """Find the name of the signal on invented rows, and return the trials of it."""
