@@ -9,8 +9,10 @@ import math
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from quantgraph import run_strategy
+from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, NoSignal
 from quantgraph.page._comparison import common_accounts, two_numbers
 from quantgraph.runs import compare, list_runs, replay
@@ -97,3 +99,39 @@ def test_a_partial_and_params_are_one_run_and_four_of_them_a_map(tmp_path):
     assert (grid["names"], grid["rows"], grid["columns"]) == (["fast", "slow"], ["3", "5"], ["10", "20"])
     assert title in set(list_runs(tmp_path)["sentence"])
     assert "fast=3, slow=10" in made[0].report().read_text(encoding="utf-8")
+
+
+FILE = '''"""000341.SZ, two averages, 20250102 to 20250331
+
+name: mine
+"""
+FAST, SLOW = 5, 20
+close = snapshot["ohlcv"]["close"]
+up = (close.rolling(FAST).mean() > close.rolling(SLOW).mean()).astype(float)
+GLOBAL_DATA_STATE.update("signal", {"mine": up.where(close.rolling(SLOW).mean().notna()).diff()})
+'''
+
+
+@pytest.mark.proof
+def test_a_files_capitals_are_in_title_list_identity_and_comparison(tmp_path):
+    made = []
+    for fast in (5, 10):
+        path = tmp_path / "cross.py"
+        path.write_text(FILE.replace("= 5, 20", f"= {fast}, 20"), encoding="utf-8")
+        made.append(run_strategy(path, source="sample", out=tmp_path / "runs"))
+    first, second = made
+    assert first["question"].startswith("own code cross.py(FAST=5, SLOW=20): 000341.SZ, two averages")
+    assert (first["params"], second["params"]) == ({"FAST": 5, "SLOW": 20}, {"FAST": 10, "SLOW": 20})
+    assert [*compare(first, second).numbers.columns] == ["FAST=5", "FAST=10"]
+    shown = CliRunner().invoke(app, ["runs", "--out", str(tmp_path / "runs")]).stdout
+    assert all(f"cross.py(FAST={fast}, SLOW=20)" in shown for fast in (5, 10))
+    shown = CliRunner().invoke(app, ["compare", *(each["run_dir"] for each in made)]).stdout
+    assert shown.splitlines()[0].split() == ["FAST=5", "FAST=10"]
+    with pytest.raises(BadOption, match="names in capitals at its top"):
+        run_strategy(path, params={"FAST": 3}, source="sample", out=tmp_path / "runs")
+    said = (
+        "000341.SZ, buy when the 5-day average is above the 20-day average, sell below, 20250102 to 20250331"
+    )
+    with_sentence = run_strategy(said, strategy=path, source="sample", out=tmp_path / "said")
+    assert list_runs(tmp_path / "said")["sentence"].tolist() == [f"{said} (FAST=10, SLOW=20)"]
+    assert with_sentence["params"] == second["params"]

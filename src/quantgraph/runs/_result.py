@@ -43,7 +43,6 @@ from quantgraph.runs._outputs import (
     read_signal,
 )
 from quantgraph.runs._parameters import call_text
-from quantgraph.runs._specification import RunSpec
 from quantgraph.runs.folder._folder import existing_ledger, read_manifest
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
@@ -567,12 +566,14 @@ def _row(folder: Path) -> dict[str, Any]:
     try:
         manifest = read_manifest(folder)
         result = read_result(folder) or initial_result(manifest, folder)
-        account = result.get("account") or {}
+        account, own, question = result.get("account") or {}, manifest.spec.own, manifest.spec.question
         numbers = {name: float(account[name]) for name in _NUMBERS if account.get(name) is not None}
         return {
             **row,
             "started": str(manifest.started),
-            "sentence": _titled(manifest.spec),
+            "sentence": call_text(f"{question} ", own.params)
+            if own and own.params and own.said
+            else question,
             "decider": str(manifest.identity.configuration.get("decider", "")),
             "ended": str(result["ended_because"] or result["state"]),
             "error": str(result.get("error") or changed_file(folder, MANIFEST_FILE, RESULT_FILE)),
@@ -591,12 +592,6 @@ def _row(folder: Path) -> dict[str, Any]:
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return row | {"ended": "unreadable", "error": f"bad_file: {escape_controls(reason)}"}
-
-
-def _titled(spec: RunSpec) -> str:
-    """The sentence of a run; one that code is compared with has the code's parameters behind it."""
-    own = spec.own
-    return call_text(spec.question, own.params) if own and own.said else spec.question
 
 
 INDEX_FILE = "index.html"
