@@ -155,7 +155,7 @@ def test_a_representation_is_a_few_lines_and_not_nineteen_thousand_characters(sh
         page = result._repr_html_()
         assert len(page.encode()) < 12_000
         assert tags(page) <= {"a", "div", "b", "br", "svg", "path", "text", "table", "tr", "td"}
-    assert f"{short['account']['return']:+.2%}" in repr(short)
+    assert f"{short['account']['return']:.2%}" in repr(short)
     assert "合成数据" in repr(short)
 
 
@@ -290,8 +290,8 @@ def test_the_summary_of_a_graph_is_opened_alike(short):
     kept = ("run_id", "account", "benchmark", "index", "equity")
     summary = RunResult({name: short[name] for name in kept})
     assert summary.equity.equals(short.equity)
-    assert len(summary.plot().data) == 4
-    assert f"{short['account']['return']:+.2%}" in repr(summary)
+    assert [len(line.x) for line in summary.plot().data[4:]] == [0, 0]
+    assert f"{short['account']['return']:.2%}" in repr(summary)
     assert "<svg" in summary._repr_html_()
     with pytest.raises(BadOption, match=r"Ledger\(PLACE\).orders\("):
         _ = summary.orders

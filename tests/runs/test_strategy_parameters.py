@@ -9,8 +9,10 @@ import math
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from quantgraph import run_strategy
+from quantgraph.cli._main import app
 from quantgraph.errors import BadOption, NoSignal
 from quantgraph.page._comparison import common_accounts, two_numbers
 from quantgraph.runs import compare, list_runs, replay
@@ -30,22 +32,25 @@ def cross(data, fast=5, slow=20, *, since=SINCE, **more):
 
 
 def test_defaults_partials_and_numbers_of_numpy_are_parameters_alike():
-    one = bind(cross, {"slow": np.int64(30), "z": 1})
-    two = bind(functools.partial(functools.partial(cross, slow=30), z=1), {})
-    assert one.params == two.params == {"fast": 5, "slow": 30, "since": "2025-01-31", "z": 1}
-    assert [*one.params] == ["fast", "slow", "since", "z"]
-    again = bind(cross, one.params)  # as they are stored
-    assert (again.params, again.call.keywords["since"]) == (one.params, SINCE)
+    _, _, one = bind(cross, {"slow": np.int64(30), "z": 1})
+    base, _, two = bind(functools.partial(functools.partial(cross, slow=30), z=1), {})
+    assert [*one.items()] == [*two.items()] == [("fast", 5), ("slow", 30), ("since", "2025-01-31"), ("z", 1)]
+    _, call, again = bind(cross, one)  # as they are stored
+    assert (base, again, call.keywords) == (cross, one, {"slow": 30, "z": 1})
 
 
 @pytest.mark.parametrize(
     ("function", "params", "said"),
     [
-        (lambda data, fast: data, {"fats": 1}, "<lambda> has no parameter 'fats'; it has fast"),
-        (lambda data: data, {"n": 1}, "it has no parameter beside the data"),
+        (
+            lambda data, fast: data,
+            {"fats": 1},
+            "params of <lambda>: missing a required argument: 'fast'; it has fast",
+        ),
+        (lambda data: data, {"n": 1}, "unexpected keyword argument 'n'; it has none beside the data"),
         (lambda data, n=1: data, {"n": [1]}, r"n of <lambda> is \[1\]; must be a finite number, a text"),
         (lambda data, n=1: data, {"n": math.inf}, "n of <lambda> is inf"),
-        (lambda data, fast, slow=1: data, {}, "<lambda> needs fast: give params="),
+        (lambda data, fast, slow=1: data, {}, "missing a required argument: 'fast'; it has fast, slow"),
         (lambda: 1, {}, r'data\["ohlcv"\]\["close"\] is a frame of sessions x symbols'),
     ],
 )
@@ -66,7 +71,7 @@ def test_a_function_that_takes_the_dictionary_for_a_frame_is_told_what_it_is_giv
 
 
 def test_parameters_of_a_file_are_the_capitals_at_its_top():
-    cell = '"""about"""\nimport numpy as np\nFAST, SLOW = 5, 20\nNAME: str = "x"\nlower = 3\nLATER = 4\n'
+    cell = '"""about"""\nimport numpy as np\nFAST, SLOW = 5, 20\nNAME: str = "x"\nlower = 3\nclose = prices()\nLATER = 4\n'
     assert file_parameters(cell) == {"FAST": 5, "SLOW": 20, "NAME": "x"}
     assert file_parameters("close = snapshot\nFAST = 5") == {}
 
@@ -94,3 +99,39 @@ def test_a_partial_and_params_are_one_run_and_four_of_them_a_map(tmp_path):
     assert (grid["names"], grid["rows"], grid["columns"]) == (["fast", "slow"], ["3", "5"], ["10", "20"])
     assert title in set(list_runs(tmp_path)["sentence"])
     assert "fast=3, slow=10" in made[0].report().read_text(encoding="utf-8")
+
+
+FILE = '''"""000341.SZ, two averages, 20250102 to 20250331
+
+name: mine
+"""
+FAST, SLOW = 5, 20
+close = snapshot["ohlcv"]["close"]
+up = (close.rolling(FAST).mean() > close.rolling(SLOW).mean()).astype(float)
+GLOBAL_DATA_STATE.update("signal", {"mine": up.where(close.rolling(SLOW).mean().notna()).diff()})
+'''
+
+
+@pytest.mark.proof
+def test_a_files_capitals_are_in_title_list_identity_and_comparison(tmp_path):
+    made = []
+    for fast in (5, 10):
+        path = tmp_path / "cross.py"
+        path.write_text(FILE.replace("= 5, 20", f"= {fast}, 20"), encoding="utf-8")
+        made.append(run_strategy(path, source="sample", out=tmp_path / "runs"))
+    first, second = made
+    assert first["question"].startswith("own code cross.py(FAST=5, SLOW=20): 000341.SZ, two averages")
+    assert (first["params"], second["params"]) == ({"FAST": 5, "SLOW": 20}, {"FAST": 10, "SLOW": 20})
+    assert [*compare(first, second).numbers.columns] == ["FAST=5", "FAST=10"]
+    shown = CliRunner().invoke(app, ["runs", "--out", str(tmp_path / "runs")]).stdout
+    assert all(f"cross.py(FAST={fast}, SLOW=20)" in shown for fast in (5, 10))
+    shown = CliRunner().invoke(app, ["compare", *(each["run_dir"] for each in made)]).stdout
+    assert shown.splitlines()[0].split() == ["FAST=5", "FAST=10"]
+    with pytest.raises(BadOption, match="names in capitals at its top"):
+        run_strategy(path, params={"FAST": 3}, source="sample", out=tmp_path / "runs")
+    said = (
+        "000341.SZ, buy when the 5-day average is above the 20-day average, sell below, 20250102 to 20250331"
+    )
+    with_sentence = run_strategy(said, strategy=path, source="sample", out=tmp_path / "said")
+    assert list_runs(tmp_path / "said")["sentence"].tolist() == [f"{said} (FAST=10, SLOW=20)"]
+    assert with_sentence["params"] == second["params"]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from quantgraph.page._data import FOLDER, CallStory, RunView, SessionStory
     from quantgraph.page._index import render_index
     from quantgraph.page._page import Page, plotly_name, plotly_script, render_page
-    from quantgraph.page._summary import first_screen
+    from quantgraph.page._summary import first_screen, tiles
     from quantgraph.page._trades import reason_words, round_trip_rows, trade_rows
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "round_trip_rows",
     "run_differences",
     "run_names",
+    "tiles",
     "trade_rows",
 ]
 

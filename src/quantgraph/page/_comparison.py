@@ -92,17 +92,15 @@ def run_names(views: Sequence[RunView]) -> list[str]:
     """What tells runs apart: parameters, the numbers or the words of their sentences, or their names."""
     params = [_params(view) for view in views]
     varying = [each for each in params[0] if len({repr(one.get(each)) for one in params}) > 1]
-    if varying and len({frozenset(each) for each in params}) == 1 == len(_functions(views)):
+    functions = {str(view.parameters.get("own.origin")).partition("(")[0] for view in views}
+    if varying and len({frozenset(each) for each in params}) == 1 == len(functions):
         names = [", ".join(f"{name}={each[name]!r}" for name in varying) for each in params]
     else:
         names = _names_by_words(views)
     if len({*names}) < len(views):
-        others = [
-            cells
-            for name, cells in run_differences(views)
-            if name not in {"question", "said"} and not name.startswith("params.")
-        ]
-        also = others[0] if others else [""] * len(views)
+        told = ("question", "said", "params.")
+        others = (each for each in run_differences(views) if not each[0].startswith(told))
+        also = next(others, ("", [""] * len(views)))[1]
         names = [" ".join(filter(None, pair)) for pair in zip(names, also, strict=True)]
     names = [escape_controls(short_line(name, _NAME)) for name in names]
     return [
@@ -114,11 +112,6 @@ def run_names(views: Sequence[RunView]) -> list[str]:
 def _params(view: RunView) -> dict[str, Any]:
     """The parameters of a signal of the caller's, by name."""
     return dict(view.result.get("params") or {})
-
-
-def _functions(views: Sequence[RunView]) -> set[str]:
-    """The names of the functions or files that the runs are of, without parameters."""
-    return {str(view.parameters.get("own.origin", "")).partition("(")[0] for view in views}
 
 
 def _names_by_words(views: Sequence[RunView]) -> list[str]:
@@ -298,29 +291,30 @@ def _axes(
 ) -> list[str]:
     """The names of two varying numbers: a parameter's, the one of its node in the rule, else its place."""
     words = labels(views[0].language)
+    of_rules = [
+        [(node, float(size)) for rule in _RULE.findall(view.code) for node, size in _NODE.findall(rule)]
+        for view in views
+    ]
     nodes = [
-        set.intersection(*({node for node, size in _sizes(view) if size == each[name]}
-                           for view, each in zip(views, found, strict=True)))
+        set[str].intersection(
+            *(
+                {node for node, size in sizes if size == each[name]}
+                for sizes, each in zip(of_rules, found, strict=True)
+            )
+        )
         for name in varying
-    ]  # fmt: skip
+    ]
     averages = [bool({"sma", "ema"} & of_one) for of_one in nodes]
     means = [sum(each[name] for each in found) for name in varying]
-    names = []
-    for at, (name, of_one) in enumerate(zip(varying, nodes, strict=True)):
-        if not name.startswith(_NUMBERED):
-            names.append(escape_controls(name.removeprefix("params.")))
-        elif averages[at]:
-            length = ("short" if means[at] < means[1 - at] else "long") if all(averages) else "average"
-            names.append(words[f"axis_{length}"])
-        else:
-            names.append(min(of_one, default=f"{words['axis_number']} {at + 1}"))
-    return names
-
-
-def _sizes(view: RunView) -> list[tuple[str, float]]:
-    """The nodes of the rule in the code, with the number that each ends with: ``("sma", 20.0)``."""
-    rule = " ".join(_RULE.findall(view.code))
-    return [(node, float(size)) for node, size in _NODE.findall(rule)]
+    lengths = ["short", "long"] if means[0] < means[1] else ["long", "short"]
+    return [
+        escape_controls(name.removeprefix("params."))
+        if not name.startswith(_NUMBERED)
+        else words[f"axis_{lengths[at] if all(averages) else 'average'}"]
+        if averages[at]
+        else min(nodes[at], default=f"{words['axis_number']} {at + 1}")
+        for at, name in enumerate(varying)
+    ]
 
 
 def _map(

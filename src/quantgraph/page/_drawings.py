@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -99,21 +100,15 @@ def sparkline(values: Sequence[float], *, width: int = 240, height: int = 48) ->
     """A small curve as an SVG path; empty with fewer than two values."""
     if len(values) < 2:
         return ""
+    array = np.asarray(values, dtype=np.float64)
+    places = largest_triangles(array, max(3, width))
+    x = places / (len(array) - 1) * width
+    y = 2 + (height - 4) * (1 - (array[places] - array.min()) / (float(np.ptp(array)) or 1.0))
+    points = " ".join(f"{across:.1f} {down:.1f}" for across, down in zip(x, y, strict=True))
     return (
         f'<svg viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
-        f'<path d="{_curve(values, width, height)}" fill="none" stroke="currentColor" '
-        'stroke-width="1.5"/></svg>'
+        f'<path d="M{points}" fill="none" stroke="currentColor" stroke-width="1.5"/></svg>'
     )
-
-
-def _curve(values: Sequence[float], width: float, height: float, top: float = 2.0) -> str:
-    array = np.asarray(values, dtype=np.float64)
-    places = largest_triangles(array, max(3, int(width)))
-    low, spread = float(array.min()), float(np.ptp(array)) or 1.0
-    x = places / (len(array) - 1) * width
-    y = top + (height - 2 * top) * (1 - (array[places] - low) / spread)
-    points = " ".join(f"{across:.1f} {down:.1f}" for across, down in zip(x, y, strict=True))
-    return f"M{points}"
 
 
 def axes_drawing(
@@ -132,23 +127,18 @@ def axes_drawing(
     def at(value: float) -> float:
         return float(24 + (foot - 32) * (1 - (value - low) / ((high - low) or 1.0)))
 
-    parts = [
-        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" font-size="11" fill="currentColor">'
-    ]
+    size_of = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    parts = [f'<svg {size_of} role="img" font-size="11" fill="currentColor">']
     for tick in np.arange(np.ceil(low / step), np.floor(high / step) + 1) * step:
         parts.append(f'<path d="M{left} {at(tick):.1f}h{inner}" stroke="currentColor" opacity=".15"/>')
         parts.append(f'<text x="{left - 6}" y="{at(tick) + 4:.1f}" text-anchor="end">{tick:,.12g}</text>')
     for place, anchor in ((0, "start"), ((len(days) - 1) // 2, "middle"), (len(days) - 1, "end")):
-        day, x = (
-            f"{days[place][:4]}-{days[place][4:6]}-{days[place][6:]}",
-            left + place / (len(days) - 1) * inner,
-        )
+        day, x = re.sub(r"(..)(..)$", r"-\1-\2", days[place]), left + place / (len(days) - 1) * inner
         parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{_text(day)}</text>')
     for number, (name, values) in enumerate(reversed(series.items())):
         places = largest_triangles(values, 240)
-        points = " ".join(
-            f"{left + one / (len(values) - 1) * inner:.1f} {at(values[one]):.1f}" for one in places
-        )
+        across = left + places / (len(values) - 1) * inner
+        points = " ".join(f"{x:.1f} {at(y):.1f}" for x, y in zip(across, values[places], strict=True))
         parts.append(f'<path d="M{points}" fill="none" stroke="{colours[name]}" stroke-width="1.6"/>')
         parts.append(
             f'<text x="{left + 100 * number}" y="12" fill="{colours[name]}">{_text(words[name])}</text>'
@@ -158,8 +148,6 @@ def axes_drawing(
 
 def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]]) -> str:
     """A picture of a run to share: its first line, its equity and four numbers."""
-    equity: Mapping[str, Any] = view.result.get("equity") or {}
-    values = equity.get("account") or []
     words, title = labels(view.language), short_line(first_line, 36 if view.language == "zh" else 72)
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 800 420" font-family="system-ui, sans-serif">',
@@ -168,15 +156,8 @@ def share_card(view: RunView, first_line: str, shown: Sequence[tuple[str, str]])
     ]
     note = words["synthetic"] if view.result["source"]["synthetic"] else view.run_id
     parts.append(f'<text x="32" y="72" font-size="13" fill="#64748b">{_text(note)}</text>')
-    if len(values) > 1 and (benchmark := equity.get("benchmark")):
-        both = [*values, *benchmark]
-        low, spread = min(both), (max(both) - min(both)) or 1.0
-        parts += [
-            f'<path transform="translate(32 {96 + 200 * (1 - (max(each) - low) / spread):.1f})" '
-            f'd="{_curve(each, 736, max(200 * (max(each) - min(each)) / spread, 1), 0)}" fill="none" '
-            f'stroke="{colour}" stroke-width="2"/>'
-            for each, colour in ((benchmark, "#94a3b8"), (values, "#0369a1"))
-        ]
+    curve = axes_drawing(view.result.get("equity") or {}, view.language, width=736, height=230)
+    parts.append(f'<g transform="translate(32 88)">{curve}</g>')
     for place, (label, number) in enumerate(shown[:4]):
         x = 32 + 190 * place
         parts.append(f'<text x="{x}" y="350" font-size="13" fill="#64748b">{_text(label)}</text>')

@@ -74,11 +74,6 @@ def with_own_signal(
         )
     if resources.decider is not None and not resources.decider.uses_signal:
         raise BadOption(f"decider {resources.decider.name} trades no signal: pass it without a strategy")
-    if params and isinstance(strategy, pd.DataFrame | Path | Rule):
-        raise BadOption(
-            "params= goes with a function; those of a file are the names in capitals at its top",
-            parameter="params",
-        )
     settings = resources.settings or load_settings()
     if isinstance(strategy, pd.DataFrame | Mapping):
         own = OwnFrame.of(strategy)
@@ -113,11 +108,10 @@ class _Code:
 
     @classmethod
     def of_function(cls, function: Callable[..., Any], params: Mapping[str, Any]) -> _Code:
-        bound = bind(function, params)
-        name = getattr(bound.function, "__name__", type(bound.function).__name__)
-        file = StrategyFile(about="", cells=FunctionTrials(bound.function).cells, name=OWN_NAME)
-        origin = call_text(name, bound.params)
-        return cls(file=file, origin=origin, function=held_while_true(bound.call), params=bound.params)
+        base, call, known = bind(function, params)
+        origin = call_text(getattr(base, "__name__", type(base).__name__), known)
+        file = StrategyFile(about="", cells=FunctionTrials(base).cells, name=OWN_NAME)
+        return cls(file=file, origin=origin, function=held_while_true(call), params=known)
 
     def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
         """The trials of its signal, whose name is found on invented rows."""

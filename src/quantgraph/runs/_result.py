@@ -43,7 +43,6 @@ from quantgraph.runs._outputs import (
     read_signal,
 )
 from quantgraph.runs._parameters import call_text
-from quantgraph.runs._specification import RunSpec
 from quantgraph.runs.folder._folder import existing_ledger, read_manifest
 from quantgraph.settings import load_settings
 from quantgraph.subgraphs.signal import understanding_lines
@@ -51,16 +50,11 @@ from quantgraph.subgraphs.signal import understanding_lines
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
+    from quantgraph.page import RunView
+
 
 T = TypeVar("T")
 
-_SHOWN = (
-    ("return", "{:+.2%}", ("收益", "return")),
-    ("max_drawdown", "{:.2%}", ("最大回撤", "max drawdown")),
-    ("sharpe", "{:.2f}", ("夏普比率", "Sharpe ratio")),
-    ("trades", "{:,}", ("成交", "fills")),
-)
-"""Numbers of an account in a representation."""
 _LINES, _WIDTH, _PATH_WIDTH, _FINDING_WIDTH = 9, 110, 300, 1000
 """Of a representation: at most so many lines, of so many characters; more where a line must be whole."""
 _CURVES = {
@@ -73,8 +67,6 @@ _MARKS = {
     "buy": (Note(zh="买入", en="buy"), "#059669", "triangle-up"),
     "sell": (Note(zh="卖出", en="sell"), "#db2777", "triangle-down"),
 }
-_MARKED = 8
-"""Fills of a session that a mark of the plot tells."""
 _TITLE_WIDTH = 90
 _TRIP_COLUMNS = [
     *("ts_code", "kind", "opened", "closed", "holding", "quantity", "entry_price", "exit_price"),
@@ -320,28 +312,22 @@ class RunResult(dict[str, Any]):
         )
 
     def _draw_trades(self, figure: go.Figure, curve: pd.Series[float]) -> None:
-        """A mark on the curve for each session with purchases and one for each with sales."""
+        """A mark on the curve for each purchase and each sale."""
         fills = self._of_ledger("fills", fills_frame([])) if "run_dir" in self else fills_frame([])
         for side, (name, colour, symbol) in _MARKS.items():
-            texts = {
-                day: "<br>".join(
-                    html.escape(f"{each.ts_code} {each.quantity:,.0f} @ {each.price:,.2f}")
-                    for each in of_day.head(_MARKED).itertuples()
-                )
-                for day, of_day in fills[fills["side"] == side].groupby("trade_date")
-            }
-            if texts:
-                figure.add_scatter(
-                    x=list(texts),
-                    y=curve.reindex(list(texts)),
-                    text=list(texts.values()),
-                    name=name.text(self._language),
-                    mode="markers",
-                    marker={"color": colour, "symbol": symbol, "size": 8},
-                    hovertemplate="%{text}",
-                    row=1,
-                    col=1,
-                )
+            shown = fills[fills["side"] == side]
+            figure.add_scatter(
+                x=shown["trade_date"],
+                y=curve.reindex(shown["trade_date"]),
+                text=[f"{row.ts_code} {row.quantity:,.0f} @ {row.price:,.2f}" for row in shown.itertuples()],
+                name=name.text(self._language),
+                mode="markers",
+                marker={"color": colour, "symbol": symbol, "size": 8},
+                hovertemplate="%{text}",
+                visible=bool(len(shown)),
+                row=1,
+                col=1,
+            )
 
     def report(
         self, *, language: Language | None = None, inline: bool = False, to: str | Path | None = None
@@ -399,14 +385,6 @@ class RunResult(dict[str, Any]):
         """A part of the result, empty if there is none."""
         return self.get(name) or {}
 
-    def _numbers(self, of: str = "account") -> list[tuple[str, str]]:
-        part = self._part(of)
-        return [
-            (say(self._language, zh=zh, en=en), "–" if part.get(key) is None else how.format(part[key]))
-            for key, how, (zh, en) in _SHOWN
-            if part
-        ]
-
     def _lines(self, *, data_last: bool = False) -> list[str]:
         """How it ended, what to do, where the code departs from the sentence, the reading, the defaults."""
         ended = str(self.get("ended_because") or self.get("state") or "done")
@@ -452,13 +430,19 @@ class RunResult(dict[str, Any]):
         return "\n  ".join([head, *shown])
 
     def _text(self) -> list[str]:
-        benchmark = dict(self._numbers("benchmark"))
-        name = _CURVES["benchmark"].text(self._language)
-        numbers = [
-            (label, f"{text} ({name} {benchmark[label]})" if benchmark.get(label, "–") != "–" else text)
-            for label, text in self._numbers()
+        from quantgraph.page import tiles
+
+        figures = [
+            f"{each['label']} {each['text']}" + (f" ({each['beside']})" if each["beside"] else "")
+            for each in tiles(self._view)[:-1]  # the last one is the proof
         ]
-        return [*self._lines(), *filter(None, [", ".join(" ".join(each) for each in numbers)])]
+        return [*self._lines(), *filter(None, [", ".join(figures)])]
+
+    @property
+    def _view(self) -> RunView:
+        from quantgraph.page import RunView
+
+        return RunView(run_id="", language=self._language, result=self, days=self.equity.iloc[1:])
 
     def _repr_html_(self) -> str:
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
@@ -466,11 +450,10 @@ class RunResult(dict[str, Any]):
 
     def _cell(self) -> list[str]:
         """The first screen of the page: figures, curve, notes; where the data are from comes last."""
-        from quantgraph.page import RunView, first_screen
+        from quantgraph.page import first_screen
 
-        view = RunView(run_id="", language=self._language, result=self, days=self.equity.iloc[1:])
         lines = html_lines(self._lines(data_last=True), _FINDING_WIDTH)
-        return [first_screen(view) if self.get("account") else "", lines]
+        return [first_screen(self._view) if self.get("account") else "", lines]
 
     @staticmethod
     def _never_raising(shown: Callable[[], list[str]]) -> list[str]:
@@ -583,12 +566,14 @@ def _row(folder: Path) -> dict[str, Any]:
     try:
         manifest = read_manifest(folder)
         result = read_result(folder) or initial_result(manifest, folder)
-        account = result.get("account") or {}
+        account, own, question = result.get("account") or {}, manifest.spec.own, manifest.spec.question
         numbers = {name: float(account[name]) for name in _NUMBERS if account.get(name) is not None}
         return {
             **row,
             "started": str(manifest.started),
-            "sentence": _titled(manifest.spec),
+            "sentence": call_text(f"{question} ", own.params)
+            if own and own.params and own.said
+            else question,
             "decider": str(manifest.identity.configuration.get("decider", "")),
             "ended": str(result["ended_because"] or result["state"]),
             "error": str(result.get("error") or changed_file(folder, MANIFEST_FILE, RESULT_FILE)),
@@ -607,12 +592,6 @@ def _row(folder: Path) -> dict[str, Any]:
     ) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         return row | {"ended": "unreadable", "error": f"bad_file: {escape_controls(reason)}"}
-
-
-def _titled(spec: RunSpec) -> str:
-    """The sentence of a run; one that code is compared with has the code's parameters behind it."""
-    own = spec.own
-    return call_text(spec.question, own.params) if own and own.said else spec.question
 
 
 INDEX_FILE = "index.html"

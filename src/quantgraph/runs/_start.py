@@ -220,10 +220,11 @@ def prepare_run(
     spec = _specification(question, wanted, resources)
     _check_texts(spec, source=resources.source, model=resources.model, out=out, ledger=resources.ledger_place)
     settings = resources.settings or load_settings()
+    if params and not callable(strategy):
+        fault = "params= are of a function; those of a file are the names in capitals at its top"
+        raise BadOption(fault, parameter="params")
     if strategy is not None:
         spec = with_own_signal(spec, strategy, resources, params)
-    elif params:
-        raise BadOption("params= are those of a function: give it as strategy=", parameter="params")
     return spec, Path(out or settings.runs_dir) / new_run_id(), replace(resources, settings=settings)
 
 

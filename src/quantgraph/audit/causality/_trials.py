@@ -365,8 +365,9 @@ class FunctionTrials:
 
     The function receives the panel in the form passed to the audit: a dict of frames, or of dicts of frames.
     It must not read other data. The signal is a frame of sessions x symbols of numbers or booleans; an array
-    of the shape of the closes, or a series if there is one symbol, is valid too. ``{"weights": frame}``, ``{"score": frame}``, and ``{"entries": frame, "exits": frame}``, with
-    or without a ``size``, say what it is.
+    of the shape of the closes, or a series if there is one symbol, is valid too. ``{"weights": frame}``,
+    ``{"score": frame}``, and ``{"entries": frame, "exits": frame}``, with or without a ``size``, say what it
+    is.
     On systems without fork the function runs in this process. Either way it can reach the whole panel: it is
     never ``isolated``.
     """
