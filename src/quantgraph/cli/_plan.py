@@ -25,8 +25,8 @@ Size = Annotated[
     str | None,
     _option(
         "30%|20000|500shares",
-        "Size of a purchase: of the account, cash, shares, equal_weight, or CODE=50%,CODE=30%. Default: the "
-        "account over --max-positions.",
+        "Size of a purchase: of the account, cash, shares, equal_weight, CODE=50%,CODE=30%, or weights, as "
+        "those of --strategy. Default: the account over --max-positions.",
     ),
 ]
 MaxPositions = Annotated[
@@ -112,7 +112,7 @@ def _schedule(name: str, value: Any) -> str | int:  # noqa: ARG001 - as the othe
 def _size(name: str, value: Any) -> Any:
     if weights := _WEIGHT.findall(value):
         return {"weights": {code: _fraction(name, share) for code, share in weights}}
-    return value if value.startswith("equal") else dict([_amount(name, value, "cash")])
+    return value if value == "weights" or value.startswith("equal") else dict([_amount(name, value, "cash")])
 
 
 def _amount(name: str, text: str, cash: str) -> tuple[str, Decimal]:
