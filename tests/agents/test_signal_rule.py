@@ -323,7 +323,10 @@ def test_data_without_a_signal_is_an_error():
         ({"accumulate": {"amount": 1, "by": 0.1}}, "with by, a fraction such as 0.05"),
         ({"accumulate": {"amount": 1, "on": "fall", "by": 1}}, "by=1"),
         ({"accumulate": {"amount": 1, "time": 2}}, "did you mean times?"),
-        ({"accumulate": {"amount": 1}, "size": "equal_weight"}, "without rebalance, equal_weight and weights"),
+        (
+            {"accumulate": {"amount": 1}, "size": "equal_weight"},
+            "without rebalance, equal_weight and weights",
+        ),
     ],
 )
 def test_a_plan_out_of_its_range_is_named_with_the_range(options, text):

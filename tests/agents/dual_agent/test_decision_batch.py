@@ -11,7 +11,7 @@ from dual_agent_models import asked_by, decision, item
 from langchain_core.messages import AIMessage
 
 from quantgraph.agents.dual_agent._config import Meter
-from quantgraph.agents.dual_agent._loop import Batch, DualLoop
+from quantgraph.agents.dual_agent._loop import Batch, DualLoop, decide_all
 
 SYMBOLS = ("AAPL", "MSFT", "TSLA", "V")
 VALUES = dict(zip(SYMBOLS, (5_000.0, 0.0, 3_000.0, 12_000.0), strict=True))
@@ -188,3 +188,17 @@ def test_a_decision_that_is_not_read_is_told_with_the_refusals_and_the_replies_t
         ["Replies left: 1.", "Not read, as they were not asked for or stand already: V"],
     ]
     assert {name: each["target_cash_amount"] for name, each in decisions.items()} == TARGETS
+
+
+def test_the_first_batch_of_many_symbols_leaves_the_others_their_part_of_the_cash():
+    """Each of 60 symbols wants 4,000 of 120,000: 50 have 100,000 of it, and the last 10 have 20,000."""
+    names = [f"S{at:02d}" for at in range(60)]
+    portfolio = {"total_assets": 120_000.0, "available_cash": 120_000.0, "position_value": 0.0}
+    replies = [
+        json.dumps({"decisions": {name: decision("increase", 4_000) for name in part}})
+        for part in (names[:50], names[50:])
+    ]
+    task = replace(batch(), features=[item(name) for name in names], portfolio=portfolio)
+    decided = decide_all(task, asked_by(answer(*replies)))["decisions"]
+    spent = [sum(decided[name]["target_cash_amount"] for name in part) for part in (names[:50], names[50:])]
+    assert [round(part, 2) for part in spent] == [100_000.0, 20_000.0]

@@ -493,15 +493,18 @@ def batch_of(
 
 
 def decide_all(batch: Batch, agents: Agents, context: ToolContext | None = None) -> DualAgentState:
-    """Decide all symbols, in batches of :data:`BATCH_SIZE`, one after another in their order."""
+    """Decide all symbols, in batches of :data:`BATCH_SIZE`, each with its part of the cash that is there."""
     done, portfolio = DualAgentState(decisions={}, reasoning={}, features=[]), batch.portfolio
     for first in range(0, len(batch.features), BATCH_SIZE):
-        now = replace(batch, features=batch.features[first : first + BATCH_SIZE], portfolio=portfolio)
-        part = DualLoop(context=context, batch=now, agents=agents).run({})
-        portfolio = portfolio_after(portfolio, now.positions, part["decisions"])
-        done["decisions"] |= part["decisions"]
-        done["reasoning"] |= part["reasoning"]
-        done["features"] += part["features"]
+        features = batch.features[first : first + BATCH_SIZE]
+        part = len(features) / (len(batch.features) - first)
+        shown = part_of(portfolio, part, batch.min_cash_ratio)
+        now = replace(batch, features=features, portfolio=shown)
+        made = DualLoop(context=context, batch=now, agents=agents).run({})
+        portfolio = portfolio_after(portfolio, now.positions, made["decisions"])
+        done["decisions"] |= made["decisions"]
+        done["reasoning"] |= made["reasoning"]
+        done["features"] += made["features"]
     return done
 
 
@@ -511,6 +514,17 @@ def portfolio_of(
     """Return the portfolio of cash and the positions, which are those of the features by default."""
     held = sum(positions_of(features).values()) if total is None else total - cash
     return {"total_assets": cash + held, "available_cash": cash, "position_value": held}
+
+
+def part_of(portfolio: Mapping[str, float], part: float, min_cash_ratio: float) -> dict[str, float]:
+    """The portfolio with a part of the cash above what must stay; what is not spent is there for the next.
+
+    >>> part_of({"total_assets": 1000.0, "available_cash": 500.0, "position_value": 500.0}, 0.25, 0.1)
+    {'total_assets': 1000.0, 'available_cash': 200.0, 'position_value': 500.0}
+    """
+    reserve = min_cash_ratio * portfolio["total_assets"]
+    free = max(0.0, portfolio["available_cash"] - reserve)
+    return {**portfolio, "available_cash": portfolio["available_cash"] - free * (1 - part)}
 
 
 def portfolio_after(
