@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import date
-from decimal import Decimal
 
 import pandas as pd
 import pytest
@@ -18,8 +17,8 @@ from quantgraph.agents.trader import (
     get_today_init_position,
     get_yesterday_open_and_close_price,
 )
-from quantgraph.agents.trader._day_text import claims_without_trade, prompt_texts
-from quantgraph.broker import Account, Fill, Order, Session
+from quantgraph.agents.trader._day_text import prompt_texts
+from quantgraph.broker import Account, Session
 from quantgraph.llm.messages import read
 from quantgraph.market import Moment, Rulebook
 from quantgraph.state import DataState, Record
@@ -195,17 +194,3 @@ def test_the_past_return_is_that_of_twenty_complete_sessions_adjusted_for_a_spli
     assert (row["r20"], row["last_close"], row["open"]) == ("10.0", "22", "23")
     early = get_agent_system_prompt(f"{market.days[19]:%Y-%m-%d}", context=context(market, 19))
     assert "r20" not in table_of(early)[0]
-
-
-def test_a_text_that_names_a_trade_which_was_not_made_is_found():
-    order = Order(symbol="600000.SH", side="buy", quantity=5_000, sequence=1)
-    none = dict.fromkeys(("commission", "stamp_duty", "transfer_fee"), Decimal())
-    day, paid = pd.Timestamp("2025-01-02"), {"price": Decimal(10), "notional": Decimal(50_000)}
-    made = [Fill(order=order, session=day, side="buy", quantity=5_000, **paid, **none)]
-    for text, claims in (
-        ("Bought 5,000 shares of 600000.SH, done.", []),
-        ("买入了 5000 股 600000，卖出 100 AAPL", ["卖出 100 AAPL"]),
-        ("I sold 5000 600000.SH; I bought 200 AAPL.", ["sold 5000 600000.SH", "bought 200 AAPL"]),
-        ("Nothing to do at 5000.", []),
-    ):
-        assert claims_without_trade(text, made) == claims

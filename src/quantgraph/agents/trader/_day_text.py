@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from quantgraph._util.values import plain_number
 from quantgraph.agents.loop._facts import HORIZONS, AccountFacts, DayContext, OpenFacts, SymbolFacts
 from quantgraph.agents.loop._model_decider import prompt_files
 from quantgraph.agents.loop._past import SHOWN_SESSIONS, outcome_text, price_since
-from quantgraph.broker import DecisionContext, Fill, Rejection, SessionResult
+from quantgraph.broker import DecisionContext, Rejection, SessionResult
 from quantgraph.errors import UnknownSymbol
 from quantgraph.llm.messages import escape_markup
 from quantgraph.market.money import Side
@@ -156,25 +155,6 @@ def worth_text(account: AccountFacts, language: Language) -> str:
         for gained in (account.own_return, account.equal_parts)
     ]
     return worth + day_text("since_start", language, f"{account.started:%Y-%m-%d}", *since)
-
-
-_CODE = r"\s*([A-Z0-9][A-Z0-9.]*[A-Z0-9]|[A-Z])"
-_CLAIM = re.compile(rf"(?:((?i:bought|sold))|(买入|卖出)了?)\s*(\d[\d,]*)\s*(?:shares of|股)?{_CODE}")
-
-
-def claims_without_trade(text: str, trades: Sequence[Fill | Rejection]) -> list[str]:
-    """The trades that a text names, as in "bought 100 AAPL", and that were not made that day."""
-    made = {(each.side, each.quantity, each.order.symbol) for each in trades if isinstance(each, Fill)}
-    claims = {}
-    for found in _CLAIM.finditer(text):
-        english, chinese, count, symbol = found.groups()
-        side = "buy" if chinese == "买入" or (english and english.lower() == "bought") else "sell"
-        is_made = any(
-            (side, int(count.replace(",", ""))) == each[:2] and symbol in (each[2], each[2].partition(".")[0])
-            for each in made
-        )
-        claims[found[0]] = is_made
-    return [claim for claim, is_made in claims.items() if not is_made]
 
 
 def short_reason(text: str) -> str:

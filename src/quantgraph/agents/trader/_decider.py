@@ -17,18 +17,10 @@ from quantgraph._util.texts import Note
 from quantgraph.agents.loop._facts import NEEDS, facts_at_open
 from quantgraph.agents.loop._model_decider import log_step, plan_text
 from quantgraph.agents.trader._day import TraderLoop, TraderOptions, TraderState, day_tools
-from quantgraph.agents.trader._day_text import claims_without_trade, earlier_sessions, prompt_texts
+from quantgraph.agents.trader._day_text import earlier_sessions, prompt_texts
 from quantgraph.agents.trader._keyless import KEYLESS
 from quantgraph.agents.trader._prompt import shown_symbols
-from quantgraph.broker import (
-    DataNeeds,
-    Decision,
-    DecisionContext,
-    Fill,
-    ModelDecider,
-    Rejection,
-    SessionResult,
-)
+from quantgraph.broker import DataNeeds, Decision, DecisionContext, ModelDecider, SessionResult
 from quantgraph.errors import BadOption, ModelUnavailable
 from quantgraph.settings import Role
 from quantgraph.tools import ToolContext, tools_of
@@ -205,13 +197,6 @@ class TraderAgent(TraderOptions, ModelDecider):
                     "budget was spent; what was traded before stands",
                 )
             )
-        if claimed := sum("claims_without_trade" in day for day in days):
-            found.append(
-                Note(
-                    zh=f"{claimed} 个交易日的结束语说了当天没有的成交",
-                    en=f"{claimed} sessions ended with a text that names a trade which was not made",
-                )
-            )
         if ends["max_steps"]:
             found.append(
                 Note(
@@ -260,9 +245,6 @@ class TraderAgent(TraderOptions, ModelDecider):
             "traded": market.account is not context.account and market.account != context.account,
             "final_text": state.get("final_text", ""),
         }
-        trades = [each for each in market.outcomes if isinstance(each, Fill | Rejection)]
-        if claims := claims_without_trade(note["final_text"], trades):
-            note["claims_without_trade"] = claims
         if tools.dropped_news:
             note["dropped_news"] = dict(Counter(tools.dropped_news))
         if "error" in state:
