@@ -16,7 +16,7 @@ SYMBOLS = ("600000.SH", "600519.SH", "000001.SZ")
 
 def there_and_back(values, change=lambda data: data):
     frame = FrozenFrame(SESSIONS, SYMBOLS, np.array(values))
-    data = change(b"".join(bytes(part) for part in encode_signals({}, {"s": frame})))
+    data = change(b"".join(bytes(part) for part in encode_signals({}, {"signal": {"s": frame}})))
     _, frames = decode_frames(exact_reader(io.BytesIO(data)), limit=1 << 20)
     return len(data), frames["signal"]["s"].values
 

@@ -26,8 +26,8 @@ from quantgraph.llm.messages import read
 from quantgraph.tools import tools_catalog
 
 HASHES = {
-    "execution_en": "939b2d61c909ad44a9926bf1eee8f98a",
-    "execution_zh": "317dce58ab46c07d7fb8ca362287e9f3",
+    "execution_en": "7c0cd4fe80ec66ce924caa0dfb1cab40",
+    "execution_zh": "7004c3004b26a49f7db121355686e8b1",
     "action_json_en": "9d808d52003529f7045b3768bb9c9446",
     "action_json_zh": "8cfd525dd698c3a71f5b0a20629be5c3",
     "action_native_en": "58c0a3d2ca0492dc90c40808671ffcae",
