@@ -192,7 +192,7 @@ def frame(values, start="2025-01-02", symbol="000341.SZ"):
         (frame([np.nan, np.nan]), BadFrame, "NaN in all"),
         (frame([1, 0], start="2031-01-02"), QuantGraphError, "2031"),
         (frame([1, 0]).reset_index(drop=True), BadFrame, "DatetimeIndex"),
-        ([1, 0], BadOption, "must be a signal frame"),
+        ([1, 0], BadFrame, "must be a pandas DataFrame, not list"),
     ],
 )
 def test_a_frame_that_cannot_be_traded_is_refused_in_one_line(signal, error, said, tmp_path):

@@ -106,7 +106,7 @@ class SignalRule(Decider):
 
     def block_rule(self, context: DecisionContext) -> BlockRule | None:
         """Return the rule as data; None for weights, which are traded session by session."""
-        if len(context.view["weights"]) or context.plan.size == "weights":
+        if context.plan.size == "weights":
             return None
         return BlockRule(
             name=self.name,

@@ -215,10 +215,11 @@ def field_of(task: BlockTask, panel: str, name: str) -> tuple[Floats, CellIndex]
 
 
 def signal_of(task: BlockTask) -> tuple[Floats, CellIndex]:
-    """The signal's cells; without one the fallback raises the error."""
-    names = list(task.market.store.snapshot(task.market.data_ref)["signal"])
+    """The signal's cells; without one the fallback raises the error, and it trades toward weights."""
+    data = task.market.store.snapshot(task.market.data_ref)
+    names = list(data["signal"])
     name = task.rule.signal or (names[0] if len(names) == 1 else None)
-    if name not in names:
+    if name not in names or name in data["weights"]:
         raise FallbackRequired
     return field_of(task, "signal", name)
 
