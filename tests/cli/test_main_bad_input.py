@@ -230,7 +230,7 @@ CODE = {
         "c = snapshot['ohlcv']['close'] * 0\nGLOBAL_DATA_STATE.update('signal', {'s': c.tz_localize('Asia/Shanghai')})",
         "time zone Asia/Shanghai",
     ),
-    "no signal": ("print('x' * 100_000_000)", "no_signal"),
+    "no signal": ("print('x' * 20_000_000)", "no_signal"),
 }
 
 
