@@ -106,6 +106,22 @@ def test_an_exit_wins_over_an_entry(run, close):
     assert fills(run(entries=everything, exits=falls)) == fills(run(entries=rises | ~falls, exits=falls))
 
 
+def test_frames_of_the_caller_stay_as_they_were(run, close):
+    entries, exits = close > close.shift(1), close > 0
+    before = entries.copy()
+    run(entries=entries, exits=exits.where(close > 50, other=False))
+    pd.testing.assert_frame_equal(entries, before)
+
+
+def test_a_score_may_have_any_name(close, prices, run, tmp_path):
+    file = tmp_path / "ranks.py"
+    file.write_text(
+        "close = snapshot['ohlcv']['close']\nGLOBAL_DATA_STATE.update('score', {'score': close.pct_change(5)})\n"
+    )
+    sealed = run_strategy(file, source=prices, out=tmp_path / "file")
+    assert fills(sealed) == fills(run(**by_score({"ohlcv": {"close": close}})))
+
+
 def test_weights_of_a_month_are_looked_at_once_a_month(run, weights):
     sessions = {session[:10] for session, _ in fills(run(weights=weights, every="month_start"))}
     assert sessions <= {"2025-02-03", "2025-03-03"}
@@ -269,6 +285,8 @@ def test_a_data_state_holds_one_thing_of_a_name_and_a_signal_of_weights():
     assert (list(later["signal"]), list(later["weights"]), list(later["score"])) == ([], [], ["w"])
     assert store.without("signal", weights) == store.empty
     assert store.override(weights={"w": frame}, base=store.empty) == weights
+    plain = store.snapshot(store.override(signal={"w": made["signal"]["w"]}, base=weights))
+    assert (list(plain["signal"]), list(plain["weights"])) == (["w"], [])
     known = store.view(Moment.at(DAYS[2], "open"), weights)
     assert known["weights"]["w"].index[-1] == known["signal"]["w"].index[-1] == DAYS[1]
     assert list(store.snapshot()) == ["ohlcv", "indicators", "index", "signal", "weights", "score"]

@@ -144,20 +144,20 @@ class SignalRule(Decider):
         closed = plan.no_entry_on is not None and _is_closed(context, plan.no_entry_on)
         room = slots - len((after or context).account.positions)
         entries = _entries(context, signal, room, days) if days.today and not closed else []
-        resizes = weights is not None and name != SIZED_ENTRIES
-        if not entries and not (resizes or plan.resizes) and plan.accumulate is None:
+        resizes = plan.resizes if weights is None else name != SIZED_ENTRIES
+        if not entries and not resizes and plan.accumulate is None:
             return exits
         after = after or context.market.copy(pending=False)
         prices = open_prices(view, context.market, {*context.account.positions, *entries})
         sizing = Sizing(context=context, after=after, traded=traded, prices=prices)
         gone = sold | {order.symbol for order in context.exits}
-        resized = _TradeDays.of(context, signal, plan.rebalance).today
+        resizes = resizes and _TradeDays.of(context, signal, plan.rebalance).today
         if weights is not None:
-            kept = after.account.positions.keys() - gone if resizes and resized else set()
+            kept = after.account.positions.keys() - gone if resizes else set()
             last = last_weights(weights, _rows_since(view, weights, days), {*entries, *kept})
             return orders_toward(last, sizing, listed.orders, exits, buys=not closed)
         wishes = sizing.entries(entries)
-        if plan.resizes and resized:
+        if resizes:
             sales, lacking = sizing.resized(entries, gone)
             cut = listed.orders("sell", sales, "rebalance")
             after.batch(cut)

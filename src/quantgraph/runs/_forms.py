@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -14,12 +14,9 @@ from quantgraph._util.values import is_whole
 from quantgraph.broker import TradePlan
 from quantgraph.broker.session import trade_days
 from quantgraph.errors import BadFrame, BadOption
-from quantgraph.state.frames import SIZED_ENTRIES, freeze, made_of
+from quantgraph.state.frames import MADE, SIZED_ENTRIES, Made, freeze, made_of
 
 OWN_NAME = "yours"
-Made = Literal["signal", "weights", "score"]
-SCORE = "score"
-"""Name of the scores among the indicators of a run."""
 _FORMS = "signal=, entries= with exits=, weights= or score="
 _SAID = {"weights": ("size", "max_positions", "rank", "accumulate"), "score": ("rank", "accumulate")}
 """Words of a plan that a form says itself."""
@@ -49,14 +46,14 @@ class OwnFrame:
         if frames is given:
             panel = next(iter(given), "")
             frames = {OWN_NAME: _held(given.get(panel))}
-            if len(given) != 1 or panel not in get_args(Made):
+            if len(given) != 1 or panel not in MADE:
                 raise BadOption(f"the strategy has {', '.join(given) or 'nothing'}; give one of {_FORMS}")
         if bottom is not None and (panel != "score" or not is_whole(bottom) or bottom < 1):
             raise BadOption(
                 f"bottom={bottom!r}; must be a whole number from 1, beside a score", parameter="bottom"
             )
-        ((name, frame),) = frames.items()
-        return cls(panel=cast("Made", panel), name=name, frame=checked(panel, name, frame), bottom=bottom)
+        (name, frame), kind = next(iter(frames.items())), cast("Made", panel)
+        return cls(panel=kind, name=name, frame=checked(kind, name, frame), bottom=bottom)
 
 
 def held_while_true(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -75,30 +72,28 @@ def _held(made: Any) -> Any:
     return made * 2.0 - 1.0 if is_signal else made
 
 
-def checked(panel: str, name: str, frame: Any) -> pd.DataFrame:
+def checked(panel: Made, name: str, frame: Any) -> pd.DataFrame:
     """The frame as the data keep it; ``BadFrame`` says what is wrong, and which other form it may be."""
     try:
         return freeze(panel, name, frame).frame
     except BadFrame as error:
-        if panel == "signal" and "must be 1, 0, -1" in error.message:
-            where = error.message.partition(";")[0]
-            message = (
-                f"{where}; a signal is 1, 0, -1 or NaN. Target weights are weights=, other numbers score="
-            )
+        if panel == "signal" and "value" in error.data:
+            message = f"{error.message}; target weights are weights=, other numbers score="
             raise BadFrame(message, **error.data) from None
         raise
 
 
 def with_words(plan: TradePlan | None, words: Mapping[str, Any]) -> TradePlan | None:
-    """The plan with more words; ``BadOption`` for one that it says otherwise."""
+    """The plan with more words, None being none; ``BadOption`` for one that it says otherwise."""
     words = {name: word for name, word in words.items() if word is not None}
-    made = replace(plan or TradePlan(), **words) if words else plan
-    for each in fields(TradePlan) if plan else ():
-        value = getattr(plan, each.name)
-        if each.name in words and value not in (each.default, getattr(made, each.name)):
-            raise BadOption(
-                f"{each.name} is {value!r} in plan= and {words[each.name]!r} beside it; say it once"
-            )
+    if not words:
+        return plan
+    default, before = TradePlan(), plan or TradePlan()
+    made = replace(before, **words)
+    for name, word in words.items():
+        value = getattr(before, name)
+        if value not in (getattr(default, name), getattr(made, name)):
+            raise BadOption(f"{name} is {value!r} in plan= and {word!r} beside it; say it once")
     return made
 
 
@@ -106,19 +101,21 @@ def with_form(plan: TradePlan | None, panel: Made, name: str) -> TradePlan | Non
     """The plan by which a form is traded; ``BadOption`` if the plan says otherwise what the form says."""
     if panel == "signal":
         return plan
+    plan, default = plan or TradePlan(), TradePlan()
     form = "entries" if name == SIZED_ENTRIES else panel
-    plan = plan or TradePlan()
-    wanted = {"size": "weights"} if panel == "weights" else {"rank": f"indicators.{SCORE}"}
-    for each in fields(TradePlan):
-        value = getattr(plan, each.name)
-        if each.name in _SAID[panel] and value not in (each.default, wanted.get(each.name)):
+    word, said = ("size", "weights") if panel == "weights" else ("rank", f"indicators.{score_name(name)}")
+    for each in _SAID[panel]:
+        value = getattr(plan, each)
+        if value not in (getattr(default, each), said if each == word else None):
             raise BadOption(
-                f"{each.name}={value!r} beside {form}=, which say it; leave it out",
-                parameter=f"plan.{each.name}",
+                f"{each}={value!r} beside {form}=, which say it; leave it out", parameter=f"plan.{each}"
             )
-    if panel == "weights":
-        return replace(plan, size="weights")
-    return replace(plan, rank=wanted["rank"], entry_row="last")
+    return replace(plan, size=said) if word == "size" else replace(plan, rank=said, entry_row="last")
+
+
+def score_name(name: str) -> str:
+    """The name of the scores among a run's indicators, beside the signal that is made of them."""
+    return f"{name} (score)"
 
 
 def ranked(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pandas as pd
 
@@ -27,16 +27,7 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.rules import Rule, trials_of
-from quantgraph.runs._forms import (
-    OWN_NAME,
-    SCORE,
-    Made,
-    OwnFrame,
-    checked,
-    held_while_true,
-    ranked,
-    with_form,
-)
+from quantgraph.runs._forms import OWN_NAME, OwnFrame, checked, held_while_true, ranked, score_name, with_form
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._parameters import bind, call_text, file_parameters, with_hint
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
@@ -45,7 +36,7 @@ from quantgraph.runs.verification._verification import signal_of_cells, strategy
 from quantgraph.runtime import OpenResources, Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, View
-from quantgraph.state.frames import SIZED_ENTRIES
+from quantgraph.state.frames import Made
 from quantgraph.subgraphs.signal import words_in
 from quantgraph.tools import read_window
 
@@ -130,10 +121,10 @@ class _Code:
                 raise NoSignal(
                     f"{self.origin} gave no signal: {with_hint(outcome.error)}; the bars have {there}"
                 )
-            return trials, cast("Made", outcome.panel), outcome.name or OWN_NAME
+            return trials, outcome.panel, outcome.name or OWN_NAME
         made, name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         prove = opened.settings.audit.prove
-        return trials_of(opened.runner, self.file.cells, name, prove=prove), cast("Made", made), name
+        return trials_of(opened.runner, self.file.cells, name, prove=prove), made, name
 
 
 def _of_frame(spec: RunSpec, made: OwnFrame, market: MarketDataSource) -> RunSpec:
@@ -309,7 +300,7 @@ def _with(
     signal = frame.reindex(index=sessions, columns=sorted(frame.columns))
     if signal.empty or signal.isna().to_numpy().all():
         raise BadWindow(f"the signal has no opinion from {sessions[0]:%Y%m%d} to {sessions[-1]:%Y%m%d}")
-    frames = {own.name: signal} | ({} if score is None else {SCORE: score})
+    frames = {own.name: signal} | ({} if score is None else {score_name(own.name): score})
     ref = _kept(frames, DataState())
     own = replace(own, ref=ref, code_hash=own.code_hash or ref, frames=frames)
     return replace(
@@ -334,7 +325,7 @@ _FORM_WORDS = {
 def _title(own: OwnSignal, about: str) -> str:
     """The name of a run. It begins with the signal's owner unless the signal is compared with a sentence."""
     language = language_of(about)
-    zh, en = _FORM_WORDS["entries" if own.name == SIZED_ENTRIES else own.panel]
+    zh, en = _FORM_WORDS[own.panel if own.name == OWN_NAME else "entries"]
     what = {
         "frame": say(language, zh=f"自有{zh}（未经证明）", en=f"own {en} (not proved)"),
         "function": say(

@@ -446,7 +446,8 @@ class RunResult(dict[str, Any]):
 
     def _repr_html_(self) -> str:
         title = f"<b>{html.escape(short_line(self._title, _WIDTH))}</b>"
-        return f"<div>{title}{''.join(self._never_raising(self._cell))}{self._page_link()}</div>"
+        shown = self._never_raising(self._cell, html.escape)
+        return f"<div>{title}{''.join(shown)}{self._page_link()}</div>"
 
     def _cell(self) -> list[str]:
         """The first screen of the page: figures, curve, notes; where the data are from comes last."""
@@ -456,13 +457,13 @@ class RunResult(dict[str, Any]):
         return [first_screen(self._view) if self.get("account") else "", lines]
 
     @staticmethod
-    def _never_raising(shown: Callable[[], list[str]]) -> list[str]:
+    def _never_raising(shown: Callable[[], list[str]], told: Callable[[str], str] = str) -> list[str]:
         """What a representation shows of a dict, which may hold anything."""
         try:
             return shown()
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             line = f"this is not the result of a run: {type(error).__name__}: {error}"
-            return [html.escape(short_line(line, _WIDTH))]
+            return [told(short_line(line, _WIDTH))]
 
     def _page_link(self) -> str:
         """A link to the page, relative where it is beneath the working folder, as notebooks open it."""

@@ -19,6 +19,7 @@ from quantgraph.errors import BadFile, BadOption, BadWindow
 from quantgraph.market import Rulebook, session_of
 from quantgraph.sentences.phrases import symbols_in
 from quantgraph.settings import Settings, TableOptions
+from quantgraph.state.frames import Made
 
 OnClarifyMode = Literal["ask", "default", "fail", "function"]
 
@@ -50,7 +51,7 @@ class OwnSignal:
 
     kind: Literal["frame", "function", "file", "rule"]
     name: str
-    panel: Literal["signal", "weights", "score"] = "signal"
+    panel: Made = "signal"
     bottom: int | None = None
     origin: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)

@@ -181,21 +181,23 @@ def run_signal(
     UnknownSymbol
         If a symbol has no prices.
     """
-    made = {"signal": signal, "entries": entries, "exits": exits, "weights": weights, "score": score}
-    strategy: dict[str, Any] = {name: frame for name, frame in made.items() if frame is not None}
-    if isinstance(size, pd.DataFrame):
-        strategy["size"], size = size, None
-    if bottom is not None:
-        strategy["bottom"] = bottom
+    sizes = size if isinstance(size, pd.DataFrame) else None
+    size = None if sizes is not None else size
+    strategy: dict[str, Any] = {
+        "signal": signal,
+        "entries": entries,
+        "exits": exits,
+        "weights": weights,
+        "score": score,
+    }
+    strategy |= {"size": sizes, "bottom": bottom}
     if top is not None and score is None:
         raise BadOption("top= is of a score; max_positions= of the plan limits positions", parameter="top")
     if size is not None and weights is not None:
         raise BadOption("size= beside weights=, which say it; leave it out", parameter="size")
     size = size if weights is None else "weights"
     words = {"size": size, "max_positions": top, "trade_on": every, "band": band}
-    plan = with_words(
-        options.pop("plan", None), {name: word for name, word in words.items() if word is not None}
-    )
+    plan = with_words(options.pop("plan", None), words)
     return run_strategy(about, strategy=strategy, source=prices, plan=plan, **options)
 
 

@@ -24,7 +24,7 @@ from quantgraph.errors import (
 from quantgraph.sandbox._lockdown import IsolationLevel
 from quantgraph.sandbox.wire._wire import Frames, Read, read_frames, read_header, require_type
 from quantgraph.state import Fields
-from quantgraph.state.frames import MADE, FrozenFrame, check_axes, freeze, is_plain
+from quantgraph.state.frames import MADE, FrozenFrame, Made, check_axes, freeze, is_plain
 
 Isolation = Literal["full", "limits_only", "none", "trusted"]
 
@@ -78,6 +78,16 @@ class CodeResult:
     error: CodeFailed | None = None
     seconds: float = 0.0
     isolation: Isolation = "none"
+
+    @property
+    def made(self) -> dict[str, tuple[Made, Mapping[str, pd.DataFrame]]]:
+        """By name the panel of each frame that was handed over, and the frames of that panel."""
+        panels: dict[Made, Mapping[str, pd.DataFrame]] = {
+            "signal": self.signals,
+            "weights": self.weights,
+            "score": self.scores,
+        }
+        return {name: (panel, frames) for panel, frames in panels.items() for name in frames}
 
 
 @dataclass(frozen=True, kw_only=True)

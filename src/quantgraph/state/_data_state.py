@@ -20,7 +20,15 @@ import pandas as pd
 from quantgraph._util.texts import NewsUntil
 from quantgraph.errors import BadFrame, BadOption, FutureRequested, UnknownCommit, UnknownField
 from quantgraph.market import Moment
-from quantgraph.state._commits import PANELS, Commit, CommitCache, commit_name, read_commit, write_commit
+from quantgraph.state._commits import (
+    PANELS,
+    Commit,
+    CommitCache,
+    Panels,
+    commit_name,
+    read_commit,
+    write_commit,
+)
 from quantgraph.state._growing_view import GrowingView
 from quantgraph.state._views import Fields, Snapshot, TrustedView, View, no_such_name
 from quantgraph.state.frames._cut import cut
@@ -141,20 +149,12 @@ class DataState:
         fresh = self._frozen(panel, frames)
 
         def change(tree: Commit) -> Commit:
-            panels = dict(tree.panels)
             if panel in MADE:
-                _check_made(panel, fresh, panels["ohlcv"])
-                for other in {*MADE} - {panel}:  # of one name there is one thing
-                    panels[other] = {name: old for name, old in panels[other].items() if name not in fresh}
-                panels[panel] = {**panels[panel], **fresh}
-            else:
-                fields = panels[panel] = dict(panels[panel])
-                for name, frame in fresh.items():
-                    fields[name] = merge(fields[name], frame) if name in fields else frame
-            if panel == "weights":
-                signals = {name: opinions(frame) for name, frame in fresh.items()}
-                panels["signal"] = {**panels["signal"], **signals}
-            return replace(tree, panels=panels)
+                return replace(tree, panels=_with_made(tree.panels, panel, fresh))
+            fields = dict(tree.panels[panel])
+            for name, frame in fresh.items():
+                fields[name] = merge(fields[name], frame) if name in fields else frame
+            return replace(tree, panels={**tree.panels, panel: fields})
 
         return self._commit(change, base)
 
@@ -181,12 +181,11 @@ class DataState:
         fresh = {panel: self._frozen(panel, frames) for panel, frames in panels.items()}
 
         def change(tree: Commit) -> Commit:
-            signals = {name: opinions(frame) for name, frame in fresh.get("weights", {}).items()}
-            panels = {**tree.panels, **fresh}
-            made = replace(tree, panels={**panels, "signal": {**panels["signal"], **signals}})
+            panels: Panels = {**tree.panels, **{each: {} if each in MADE else fresh[each] for each in fresh}}
             for panel in MADE:
-                _check_made(panel, fresh.get(panel, {}), made.panels["ohlcv"])
-            return made
+                if panel in fresh:
+                    panels = _with_made(panels, panel, fresh[panel])
+            return replace(tree, panels=panels)
 
         return self._commit(change, base)
 
@@ -394,9 +393,20 @@ class WorkingTree:
         return View(ref, moment, cut(commit, moment))
 
 
-def _check_made(panel: str, made: Mapping[str, FrozenFrame], ohlcv: Mapping[str, FrozenFrame]) -> None:
+def _with_made(panels: Panels, panel: str, made: Mapping[str, FrozenFrame]) -> Panels:
+    """The panels with what a strategy has made: of one name there is one thing, and weights have a signal."""
     for name, frame in made.items():
-        check_axes(name, frame, ohlcv, panel)
+        check_axes(name, frame, panels["ohlcv"], panel)
+    others: dict[str, Mapping[str, FrozenFrame]] = {
+        other: {name: old for name, old in panels[other].items() if name not in made}
+        for other in MADE
+        if other != panel
+    }
+    found = {**panels, **others, panel: {**panels[panel], **made}}
+    if panel == "weights":
+        signals = {name: opinions(frame) for name, frame in made.items()}
+        found["signal"] = {**found["signal"], **signals}
+    return found
 
 
 GLOBAL_DATA_STATE = DataState()

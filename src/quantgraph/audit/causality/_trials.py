@@ -30,6 +30,7 @@ from quantgraph.state.frames import (
     FieldKey,
     Floats,
     FrozenFrame,
+    Made,
     align_frame,
     check_axes,
     freeze,
@@ -181,7 +182,7 @@ class TrialOutcome:
 
     signal: FrozenFrame | None = None
     error: str = ""
-    panel: str = field(default="signal", compare=False)
+    panel: Made = field(default="signal", compare=False)
     name: str = field(default="", compare=False)
     seconds: float = field(default=0.0, compare=False)
 
@@ -270,8 +271,7 @@ class CodeTrials:
             raise result.error
         if result.error is not None:
             return TrialOutcome(error=result.error.message)
-        panels = {"signal": result.signals, "weights": result.weights, "score": result.scores}
-        made = {name: panel for panel, found in panels.items() for name in found}
+        made = result.made
         names = [*made]
         self._names = self._names or names
         if [each for each in self._names if each in names] != [each for each in names if each in self._names]:
@@ -280,7 +280,8 @@ class CodeTrials:
         name = self.name or next(reversed(names), "")
         if name not in made:
             return TrialOutcome(error=f"no signal {name} was handed over".replace("  ", " "))
-        return _placed_outcome(name, _stored(panels[made[name]], name), panel, made[name])
+        kind, frames = made[name]
+        return _placed_outcome(name, _stored(frames, name), panel, kind)
 
 
 def _stored(signals: Mapping[str, pd.DataFrame], name: str) -> FrozenFrame:
@@ -347,7 +348,7 @@ class BuiltTrials:
         return freeze("signal", self.name or "signal", self._compute(store.snapshot()))
 
 
-def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames, made: str = "signal") -> TrialOutcome:
+def _placed_outcome(name: str, signal: FrozenFrame, panel: Frames, made: Made = "signal") -> TrialOutcome:
     """The outcome of a signal: an error unless it is on the sessions and symbols of the panel."""
     try:
         check_axes(name, signal, _by_name(panel).get("ohlcv", {}), made)
@@ -451,7 +452,7 @@ def _run(function: Strategy, panel: Frames) -> TrialOutcome:
         return TrialOutcome(error=" ".join(f"{type(error).__name__}: {error}".split())[:1_000])
 
 
-def _made(result: object) -> tuple[str, str, object]:
+def _made(result: object) -> tuple[Made, str, object]:
     """The panel, the name and the frame of what a function returned."""
     if not isinstance(result, Mapping):
         return "signal", "", result

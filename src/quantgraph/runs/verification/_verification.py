@@ -45,6 +45,7 @@ from quantgraph.runtime import Resources, merge_resources, open_resources
 from quantgraph.sandbox import CodeRunner
 from quantgraph.sandbox.wire import Frames
 from quantgraph.state import DataState, check_stored_commits
+from quantgraph.state.frames import Made
 from quantgraph.subgraphs.signal import HeldSignal, hold_against_words, indices_with_levels, words_in
 from quantgraph.tools import read_window
 
@@ -506,14 +507,14 @@ def audit_sentence(
 
 def signal_of_cells(
     strategy: StrategyFile, runner: CodeRunner, frames: Frames, path: str | Path
-) -> tuple[str, str, pd.DataFrame]:
+) -> tuple[Made, str, pd.DataFrame]:
     """Run the cells of a file once; return the panel, the name and the frame of its signal."""
     result = runner.run(strategy.cells, frames)
     if result.error is not None:
         raise result.error
-    panels = {"signal": result.signals, "weights": result.weights, "score": result.scores}
-    made = {name: panel for panel, found in panels.items() for name in found}
+    made = result.made
     name = strategy.name or next(reversed(made), "")
     if name not in made:
         raise BadOption(f"{path} hands over no signal {name}".rstrip())
-    return made[name], name, panels[made[name]][name]
+    panel, found = made[name]
+    return panel, name, found[name]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard, get_args
 
 import numpy as np
 import pandas as pd
@@ -20,10 +20,12 @@ Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
 Dates = NDArray[np.datetime64]
 
-MADE: tuple[str, ...] = ("signal", "weights", "score")
-"""Panels of what a strategy makes of the others: opinions, target weights, or numbers to rank by."""
-SIZED_ENTRIES = "entries"
-"""Name of the signal that ``entries`` and ``exits`` are; weights of that name leave alone what is held."""
+Made = Literal["signal", "weights", "score"]
+"""What a strategy makes of the data: opinions, target weights, or numbers to rank by."""
+MADE: tuple[Made, ...] = get_args(Made)
+"""Their panels."""
+SIZED_ENTRIES = "sized entries"
+"""Name of the weights that ``entries``, ``exits`` and ``size`` are: they leave alone what is held."""
 DIGITS = 12
 """Decimals of weights, and significant digits of scores: noise of the last digits is no other value."""
 _ABOVE = 1e-9
@@ -267,7 +269,7 @@ def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
 def _check_cells(where: str, panel: str, values: Floats, sessions: Dates, symbols: tuple[str, ...]) -> None:
     if panel == "signal":
         bad = ~(np.isnan(values) | (values == 0) | (values == 1) | (values == -1))
-        rule = 'signal values must be 1, 0, -1 or NaN; other numbers are update("weights", ...) or a score'
+        rule = "signal values must be 1, 0, -1 or NaN"
     elif panel == "weights":
         bad = (values < 0) | np.isinf(values)
         rule = "weights are fractions of the equity, from 0: nothing is sold short"

@@ -32,9 +32,9 @@ def made_of(panel: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, An
             f"entries are {len(enter)} x {enter.shape[1]} and exits {len(leave)} x {leave.shape[1]}; both "
             "must have the same sessions and symbols"
         )
-    enter &= ~leave
+    enter = enter & ~leave
     if "size" not in frames:
-        return panel, {SIZED_ENTRIES: enter.astype(float).mask(leave, -1.0)}
+        return panel, {"entries": enter.astype(float).mask(leave, -1.0)}
     size = frames["size"]
     if not isinstance(size, pd.DataFrame):
         raise BadFrame(f"size must be a frame with a fraction for each entry, not {type(size).__name__}")
