@@ -98,6 +98,14 @@ def test_booleans_are_held_while_they_are_true(run, close, prices, tmp_path):
     assert fills(run(signal=above)) == fills(run(signal=above * 2.0 - 1.0))
     said = run_strategy(is_above, source=prices, out=tmp_path / "function")
     assert fills(said) == fills(run(signal=above))
+    file = tmp_path / "above.py"
+    file.write_text(
+        "close = snapshot['ohlcv']['close']\n"
+        "GLOBAL_DATA_STATE.update('signal', {'held': close > close.rolling(5).mean()})\n"
+    )
+    sealed = run_strategy(file, source=prices, out=tmp_path / "file")
+    assert fills(sealed) == fills(run(signal=above))
+    assert replay(sealed.folder).identical
 
 
 def test_an_exit_wins_over_an_entry(run, close):

@@ -19,7 +19,7 @@ SAYS = {
     10: "ta is not available here; numpy, pandas, talib and the standard library are",
     11: "sklearn is not available here; numpy, pandas, talib and the standard library are",
     12: "scipy is not available here; numpy, pandas, talib and the standard library are",
-    13: "it must be a number: use .astype(float), or entries and exits",
+    13: "it must be a number: use .astype(float), the name held, or entries and exits",
     14: "signal values must be 1, 0, -1 or NaN",
     15: "must be a pandas DataFrame, not Series",
     16: "signal values must be 1, 0, -1 or NaN",

@@ -87,7 +87,7 @@ def test_at_each_step_of_a_walk_the_data_end_where_they_were_cut(forker, frames,
 def test_booleans_are_refused_with_what_to_write(forker, frames):
     error = forker.run([f"{CLOSE}\nzero = close > 3\n{HAND_OVER}"], frames).error
     assert error.message.endswith(
-        "BadFrame: signal['s'] has False at (2024-01-02, 000001.SZ); it must be a number: use .astype(float), or entries and exits"
+        "BadFrame: signal['s'] has False at (2024-01-02, 000001.SZ); it must be a number: use .astype(float), the name held, or entries and exits"
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +13,7 @@ from quantgraph._util.values import is_whole
 from quantgraph.broker import TradePlan
 from quantgraph.broker.session import trade_days
 from quantgraph.errors import BadFrame, BadOption
-from quantgraph.state.frames import MADE, SIZED_ENTRIES, Made, freeze, made_of
+from quantgraph.state.frames import MADE, SIZED_ENTRIES, Made, freeze, held_while_true, made_of
 
 OWN_NAME = "yours"
 _FORMS = "signal=, entries= with exits=, weights= or score="
@@ -45,7 +44,7 @@ class OwnFrame:
         panel, frames = made_of("signal", given)
         if frames is given:
             panel = next(iter(given), "")
-            frames = {OWN_NAME: _held(given.get(panel))}
+            frames = {OWN_NAME: held_while_true(given.get(panel))}
             if len(given) != 1 or panel not in MADE:
                 raise BadOption(f"the strategy has {', '.join(given) or 'nothing'}; give one of {_FORMS}")
         if bottom is not None and (panel != "score" or not is_whole(bottom) or bottom < 1):
@@ -54,22 +53,6 @@ class OwnFrame:
             )
         (name, frame), kind = next(iter(frames.items())), cast("Made", panel)
         return cls(panel=kind, name=name, frame=checked(kind, name, frame), bottom=bottom)
-
-
-def held_while_true(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The function, with 1 and -1 in place of a signal of booleans."""
-
-    @wraps(function)
-    def made(data: Any) -> Any:
-        return _held(function(data))
-
-    return made
-
-
-def _held(made: Any) -> Any:
-    """1 and -1 in place of a frame of booleans; anything else as it is."""
-    is_signal = isinstance(made, pd.DataFrame) and all(each.kind == "b" for each in made.dtypes)
-    return made * 2.0 - 1.0 if is_signal else made
 
 
 def checked(panel: Made, name: str, frame: Any) -> pd.DataFrame:

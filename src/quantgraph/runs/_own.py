@@ -27,7 +27,7 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.rules import Rule, trials_of
-from quantgraph.runs._forms import OWN_NAME, OwnFrame, checked, held_while_true, ranked, score_name, with_form
+from quantgraph.runs._forms import OWN_NAME, OwnFrame, checked, ranked, score_name, with_form
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._parameters import bind, call_text, file_parameters, with_hint
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
@@ -36,7 +36,7 @@ from quantgraph.runs.verification._verification import signal_of_cells, strategy
 from quantgraph.runtime import OpenResources, Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, View
-from quantgraph.state.frames import Made
+from quantgraph.state.frames import Made, held_while_true
 from quantgraph.subgraphs.signal import words_in
 from quantgraph.tools import read_window
 
@@ -102,7 +102,7 @@ class _Code:
         base, call, known = bind(function, params)
         origin = call_text(getattr(base, "__name__", type(base).__name__), known)
         file = StrategyFile(about="", cells=FunctionTrials(base).cells, name=OWN_NAME)
-        return cls(file=file, origin=origin, function=held_while_true(call), params=known)
+        return cls(file=file, origin=origin, function=lambda data: held_while_true(call(data)), params=known)
 
     def trials_on(self, view: View, opened: OpenResources) -> BuiltTrials | CodeTrials | FunctionTrials:
         """The trials of its signal, whose name is found on invented rows."""
@@ -118,9 +118,8 @@ class _Code:
             outcome = trials.whole(panel)
             if outcome.error:
                 there = ", ".join(view["ohlcv"])
-                raise NoSignal(
-                    f"{self.origin} gave no signal: {with_hint(outcome.error)}; the bars have {there}"
-                )
+                said = f"{self.origin} gave no signal: {outcome.error}; the bars have {there}"
+                raise NoSignal(with_hint(said))
             return trials, outcome.panel, outcome.name or OWN_NAME
         made, name, _ = signal_of_cells(self.file, opened.runner, panel, self.origin)
         prove = opened.settings.audit.prove

@@ -20,7 +20,7 @@ _GIVEN = (
     'x symbols. Example: def cross(data): close = data["ohlcv"]["close"]; '
     "return (close > close.rolling(20).mean()).astype(float).diff()"
 )
-_MISTAKEN = re.compile(r"'dict'|^KeyError|positional argument")
+_MISTAKEN = re.compile(r"'dict'|KeyError|positional argument")
 _CAPITALS = re.compile(r"[A-Z][A-Z0-9_]*")  # "FAST"
 
 

@@ -134,7 +134,8 @@ class DataState:
         new NaN does not. A ``signal`` replaces the signal of that name; its sessions and symbols must be
         among the commit's closes (without closes, of all ``ohlcv`` frames). So do target ``weights``, whose
         signal of the same name is 1 where one is above 0 and -1 where it is 0, and a ``score``. A ``signal``
-        of ``entries`` and ``exits`` is one, ``entries``. All frames are committed or none.
+        of ``entries`` and ``exits`` is one, ``entries``; booleans named ``held`` are 1 and -1. All frames are
+        committed or none.
         A working tree as ``base`` moves on to the new commit.
 
         Raises

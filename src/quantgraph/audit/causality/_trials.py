@@ -457,11 +457,12 @@ def _made(result: object) -> tuple[Made, str, object]:
     if not isinstance(result, Mapping):
         return "signal", "", result
     found: Mapping[str, Any] = result
-    panel, frames = made_of("signal", found) if "entries" in found else (next(iter(found), ""), found)
+    is_signal = not {"entries", "held"}.isdisjoint(found)
+    panel, frames = made_of("signal", found) if is_signal else (next(iter(found), ""), found)
     if len(frames) != 1 or (panel not in MADE):
         raise BadFrame(
             f"the function returned a mapping of {', '.join(map(str, found)) or 'nothing'}; it must be of "
-            "signal, weights or score, or of entries and exits, with or without size"
+            "signal, held, weights or score, or of entries and exits, with or without size"
         )
     name, frame = next(iter(frames.items()))
     return panel, name if name == SIZED_ENTRIES else "", frame

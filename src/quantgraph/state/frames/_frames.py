@@ -255,7 +255,7 @@ def _not_a_number(where: str, frame: pd.DataFrame) -> BadFrame:
             is_bool = isinstance(cell, bool | np.bool_)
             if is_bool or not isinstance(cell, int | float | np.number):
                 place = {"session": f"{session:%Y-%m-%d}", "symbol": symbol, "value": _repr(cell)}
-                hint = ": use .astype(float), or entries and exits" if is_bool else ""
+                hint = ": use .astype(float), the name held, or entries and exits" if is_bool else ""
                 return BadFrame(
                     f"{where} has {_repr(cell)} at ({session:%Y-%m-%d}, {symbol}); it must be a number{hint}",
                     **place,

@@ -22,8 +22,10 @@ def made_of(panel: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, An
     """Panel and frames of what a caller has made: ``entries`` and ``exits`` are one signal.
 
     Both are booleans, and the exit wins. With ``size``, a frame of the fraction of the equity that each entry
-    takes, they are weights.
+    takes, they are weights. Booleans named ``held`` are the signal of holding what is True, and no more.
     """
+    if panel == "signal" and frames.keys() == {"held"}:
+        return panel, {"held": held_while_true(frames["held"])}
     if panel != "signal" or not {"entries", "exits"} <= frames.keys() <= {"entries", "exits", "size"}:
         return panel, frames
     enter, leave = (_booleans(name, frames[name]) for name in ("entries", "exits"))
@@ -47,7 +49,16 @@ def made_of(panel: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, An
     return "weights", {SIZED_ENTRIES: size.where(enter).mask(leave, 0.0)}
 
 
-def _booleans(name: str, frame: object) -> pd.DataFrame:
-    if not isinstance(frame, pd.DataFrame) or not all(dtype.kind == "b" for dtype in frame.dtypes):
+def held_while_true(made: Any) -> Any:
+    """1 and -1 in place of a frame of booleans; anything else as it is."""
+    return made * 2.0 - 1.0 if _are_booleans(made) else made
+
+
+def _are_booleans(frame: object) -> bool:
+    return isinstance(frame, pd.DataFrame) and all(dtype.kind == "b" for dtype in frame.dtypes)
+
+
+def _booleans(name: str, frame: Any) -> pd.DataFrame:
+    if not _are_booleans(frame):
         raise BadFrame(f"{name} must be a frame of booleans, sessions x symbols, with False where nothing is")
     return frame

@@ -77,7 +77,7 @@ BAD_CODE = {
     ),
     "hands over booleans": (
         hand_over("close > 0"),
-        "True at (2024-01-02, 000341.SZ); it must be a number: use .astype(float), or entries and exits",
+        "True at (2024-01-02, 000341.SZ); it must be a number: use .astype(float), the name held, or entries and exits",
     ),
     "hands over days of a longer panel of its own": (
         "close = snapshot['ohlcv']['close']\n"
