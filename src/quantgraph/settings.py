@@ -254,6 +254,8 @@ class Settings(BaseSettings):
     )
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
     news_until: NewsUntil = Field("previous_day", description="previous_day or open")
+    tries: Path | None = Field(None, description="a file")
+    model_cut_off: str | None = Field(None, pattern=r"^\d{4}-\d{2}$", description="a month, like 2025-08")
     audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")
 
     @field_validator(
@@ -267,6 +269,8 @@ class Settings(BaseSettings):
         "prices",
         "max_tokens",
         "seed",
+        "tries",
+        "model_cut_off",
         mode="before",
     )
     @classmethod
@@ -294,7 +298,7 @@ class Settings(BaseSettings):
             raise ValueError("not a plain http(s) URL")
         return value.strip().rstrip("/")
 
-    @field_validator("runs_dir", "cache_dir", "prices")
+    @field_validator("runs_dir", "cache_dir", "prices", "tries")
     @classmethod
     def _home(cls, value: Path | None) -> Path | None:
         return value and value.expanduser()

@@ -103,6 +103,7 @@ def by_fractions(outcomes, events):
     factor = profit_factor(trips)
     return {
         "round_trips": len(trips),
+        "profits": [trip.profit for trip in trips],
         "profit_factor": None if math.isnan(factor) else factor,
         "average_holding": sum(spans) / len(spans) if spans else None,
     }

@@ -222,7 +222,12 @@ def test_shares_that_a_split_left_nothing_of_are_sold_before_the_orders_of_that_
     )
     fills = [filled(0, "buy", 3, 10), filled(2, "buy", 5, 100), filled(3, "sell", 5, 110)]
     # 30 brought 12 after two sessions; 500 brought 550 after one
-    wanted = {"round_trips": 2, "profit_factor": pytest.approx(50 / 18), "average_holding": 1.5}
+    wanted = {
+        "profits": [-18.0, 50.0],
+        "round_trips": 2,
+        "profit_factor": pytest.approx(50 / 18),
+        "average_holding": 1.5,
+    }
     assert round_trip_statistics(OrderTable.of(fills), [gone], DAYS) == wanted
 
 

@@ -20,6 +20,7 @@ from quantgraph._util.texts import Language, escape_controls, language_of, say
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.broker import plan_words
 from quantgraph.cli._console import SafeConsole, ansi_text, lines_above, literal, plural, print_status
+from quantgraph.judgement import is_judged, verdict_line
 from quantgraph.report import format_counts
 from quantgraph.report.metrics import table_metrics
 from quantgraph.runs import step_words
@@ -57,12 +58,9 @@ def show_result(result: Mapping[str, Any], *, with_code: bool = False) -> None:
             ),
             style="yellow",
         )
-    if result["source"]["synthetic"] and not result["notes"]:
-        console.print(
-            literal(words("合成数据，不代表任何真实股票", "synthetic data, not real stocks"), "yellow")
-        )
     for line in result["source"].get("provenance", ()):
         console.print(literal(f"{words('数据', 'data')}: {line}"), soft_wrap=True)
+    _show_verdict(console, result, language)
     for table in _tables(result, words):
         if table.row_count:
             console.print(table)
@@ -87,6 +85,16 @@ def _show_understood(console: SafeConsole, understood: Any, language: Language) 
     """Print what trades, what was assumed, what is not done, and where each condition first mattered."""
     for line in understanding_lines(understood, language) if understood else ():
         console.print(literal(line), soft_wrap=True)
+
+
+def _show_verdict(console: SafeConsole, result: Mapping[str, Any], language: Language) -> None:
+    """Print how far the figures below can be believed."""
+    if judgement := result.get("judgement"):
+        style = "green" if is_judged(judgement) else "yellow"
+        console.print(literal(verdict_line(judgement, language), style=style), soft_wrap=True)
+    elif result["source"]["synthetic"] and not result["notes"]:
+        text = say(language, zh="合成数据，不代表任何真实股票", en="synthetic data, not real stocks")
+        console.print(literal(text, "yellow"))
 
 
 def _show_code(console: SafeConsole, result: Mapping[str, Any], words: Callable[[str, str], str]) -> None:

@@ -23,8 +23,10 @@ from quantgraph.errors import (
     SourceUnavailable,
     UnknownSymbol,
 )
+from quantgraph.graph._judgement import judgement
 from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading
+from quantgraph.judgement import verdict_line
 from quantgraph.market import session_of
 from quantgraph.report import summarise, summary_notes
 from quantgraph.runtime.endings import language
@@ -45,7 +47,8 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             trading.close(run_id)
             return {"session": None}
         sessions = sessions[sessions <= done]
-    levels = _benchmark_levels(state, trading)
+    levels, user_language = _benchmark_levels(state, trading), language(state)
+    questions = _bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language)
     summary = summarise(
         ledger,
         run_id,
@@ -55,6 +58,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         cash=trading.opening_cash(state),
         index=levels,
         benchmark=_traded_market(state, trading),
+        judge=lambda run, against: judgement(state, trading, run, against, questions),
     )
     understood = _with_first_fills(state, trading, sessions, ledger.results(run_id))
     own: Sequence[Note] = ()
@@ -62,23 +66,22 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         own = trading.decider.result_notes(list(ledger.notes(run_id).values()))
     trading.close(run_id)
     summary["plan"] = trading.plan_of(state).to_json()
-    user_language = language(state)
     notes = [note.text(user_language) for note in (*own, *summary_notes(summary))]
     summary["notes"] = [
         *decided_moves(state),
         *_late_notes(state, trading, sessions, user_language),
-        *_bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language),
+        *questions,
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
         *notes,
         *_lacking_notes(trading.plan_of(state).benchmark if levels is None else None, user_language),
     ]
     account, benchmark = summary["account"], summary["benchmark"]
-    text = say(
+    text = verdict_line(summary["judgement"], user_language) + say(
         user_language,
         zh=f"回测完成：收益 {account['return']:.2%}，最大回撤 {account['max_drawdown']:.2%}，"
         f"成交 {account['trades']} 笔；买入持有 {benchmark['return']:.2%}。",
-        en=f"Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
+        en=f" Done: return {account['return']:.2%}, maximum drawdown {account['max_drawdown']:.2%}, "
         f"{account['trades']} fills; buy and hold {benchmark['return']:.2%}.",
     )
     request_notes = [] if trading.resources.makes_signal else request_of(state)["checked"]["notes"]

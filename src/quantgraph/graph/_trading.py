@@ -208,7 +208,7 @@ class Trading:
             gives_exits=partial(ledger.gives_exits, run_id),
             last=partial(ledger.last_session, run_id),
             kept=self._kept.setdefault(run_id, {}),
-            model=self._model,
+            model=self.model,
             log_step=partial(ledger.log_step, run_id),
         )
         scope = current_scope()
@@ -248,7 +248,7 @@ class Trading:
         first = max(first, strategy.get("evaluated_from") or first)
         return sessions_between(index, session_of(first), session_of(request["end"]))
 
-    def _model(self, role: str) -> BaseChatModel:
+    def model(self, role: str) -> BaseChatModel:
         """Return the model of one of the decider's roles, built once."""
         decider = ModelDecider.of(self.decider)
         if role not in decider.roles:

@@ -19,6 +19,7 @@ import jinja2
 import pandas as pd
 
 from quantgraph._util.texts import Language, escape_controls, say
+from quantgraph.judgement import card_rows, is_judged
 from quantgraph.page._data import FOLDER, MOST_FILLS, CallStory, RunView, page_data, page_json
 from quantgraph.page._drawings import path_drawing, share_card, words_of
 from quantgraph.page._summary import (
@@ -27,6 +28,7 @@ from quantgraph.page._summary import (
     day_text,
     ending,
     facts,
+    judgement_of,
     not_done,
     open_findings,
     proof_text,
@@ -34,6 +36,7 @@ from quantgraph.page._summary import (
     request_lines,
     sentence,
     tiles,
+    verdict,
     way,
 )
 from quantgraph.page._trades import per_reason, per_symbol, round_trip_rows, with_profits, with_words
@@ -110,6 +113,11 @@ def _first_screen(view: RunView) -> dict[str, Any]:
         "rule_decided": bool(view.stories) and {each.model for each in _model_calls(view)} == {_KEYLESS},
         "open_findings": open_findings(view),
         "tiles": tiles(view),
+        "verdict": verdict(view),
+        "is_judged": is_judged(judgement_of(view)),
+        "evidence": card_rows(view.result["judgement"], view.language)
+        if view.result.get("judgement")
+        else [],
         "sentence": sentence(view),
         "said": list(request_lines(view)),
         "facts": list(facts(view)),

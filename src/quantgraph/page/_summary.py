@@ -10,13 +10,12 @@ from typing import Any
 from quantgraph._util.texts import Language, say
 from quantgraph.audit import first_lines, issue_text
 from quantgraph.broker import plan_words
+from quantgraph.judgement import is_judged, verdict_line
 from quantgraph.page._data import RunView
 from quantgraph.page._drawings import axes_drawing, labels, words_of
 from quantgraph.report.metrics import table_metrics
 
 _CODE = re.compile(r"\b\d{6}\.(?:SH|SZ|BJ)\b|\b[A-Z][A-Z.]{0,5}\b")  # "600519.SH"
-_FEW = 60
-"""Sessions below which yearly numbers are unreliable."""
 _SYNTHETIC = ("数据是合成的", "the data are synthetic")
 """How a note begins that a badge of the page says already."""
 
@@ -28,7 +27,8 @@ def ending(view: RunView) -> dict[str, str]:
     if because == "done" and title:
         return {"kind": "bad", "text": title}
     if because == "done":
-        return {"kind": "good", "text": say(view.language, zh="完成", en="done")}
+        kind = "good" if is_judged(judgement_of(view)) else ""
+        return {"kind": kind, "text": say(view.language, zh="完成", en="done")}
     endings = {
         "meaning_failed": say(
             view.language, zh="没有交易：代码与所说的不一致", en="not traded: code and sentence differ"
@@ -201,13 +201,30 @@ def provenance(view: RunView, left_out: Sequence[str]) -> Iterator[tuple[str, li
     yield words["notes"], list(left_out)
 
 
+def judgement_of(view: RunView) -> Mapping[str, Any]:
+    """The judgement of a run; that of one that never traded where it has none."""
+    return view.result.get("judgement") or {"verdict": "never traded", "short": False}
+
+
+def verdict(view: RunView) -> str:
+    """How far the figures can be believed, in a line; empty if nothing was traded."""
+    judgement = view.result.get("judgement")
+    return verdict_line(judgement, view.language) if judgement else ""
+
+
 def tiles(view: RunView) -> list[dict[str, Any]]:
     """The six figures of the first screen; empty if nothing was traded."""
     account = view.result.get("account")
     if not account:
         return []
     words, texts = labels(view.language), {metric.name: metric for metric in table_metrics()}
-    benchmark = view.result.get("benchmark") or {}
+    benchmark, judgement = view.result.get("benchmark") or {}, judgement_of(view)
+    short = judgement["short"]
+
+    def coloured(name: str) -> str:
+        """Green for what the numbers speak for alone; a year's number of less than a year has no colour."""
+        kind = "" if short and name == "annual_return" else way(account[name])
+        return "" if kind == "gain" and not is_judged(judgement) else kind
 
     def beside(name: str) -> str:
         value = benchmark.get(name)
@@ -225,15 +242,16 @@ def tiles(view: RunView) -> list[dict[str, Any]]:
             "kind": kind,
         }
 
+    guessed = say(view.language, zh="不到一年，只是外推", en="of less than a year: a guess") if short else ""
     won = account.get("win_rate")
     count = account["trades"]
     fills = say(view.language, zh=f"成交 {count:,} 笔", en=f"{count:,} fill{'s' * (count != 1)}")
     rate = "" if won is None else say(view.language, zh=f"盈利 {won:.0%} · ", en=f"{won:.0%} won · ")
     return [
-        tile("return", note=beside("return"), kind=way(account["return"])),
-        tile("annual_return", note=beside("annual_return"), kind=way(account["annual_return"])),
-        tile("sharpe", note=beside("sharpe")),
-        tile("max_drawdown", note=_fall(account["drawdown"], view.language), kind="loss"),
+        tile("return", note=beside("return"), kind=coloured("return")),
+        tile("annual_return", note=guessed or beside("annual_return"), kind=coloured("annual_return")),
+        tile("sharpe", note=guessed or beside("sharpe")),
+        tile("max_drawdown", note=_fall(account["drawdown"], view.language), kind=coloured("max_drawdown")),
         tile("round_trips", f"{account['round_trips']:,}", note=rate + fills),
         _proof_tile(view, words),
     ]
@@ -247,7 +265,8 @@ def first_screen(view: RunView) -> str:
         for tile in tiles(view)
     )
     equity = view.result.get("equity") or {}
-    told = f"<table><tr>{cells}</tr></table><div>{escape(sentence(view))}</div>"
+    judged = f"<div><b>{escape(verdict(view))}</b></div>"
+    told = f"{judged}<table><tr>{cells}</tr></table><div>{escape(sentence(view))}</div>"
     return told + axes_drawing(equity, view.language)
 
 
@@ -366,11 +385,6 @@ def _limits(view: RunView) -> Iterator[str]:
         yield words(
             f"持有期间 {count} 次除权除息没有分红记录，约 {amount:,.0f} 未计入账户",
             f"{count} ex-dates while held have no dividend in the data, about {amount:,.0f} not credited",
-        )
-    if account and len(view.days) < _FEW:
-        yield words(
-            f"只有 {len(view.days)} 个交易日：按年折算的数字没有多少意义",
-            f"{len(view.days)} sessions are few: numbers of a year mean little",
         )
     if result.get("not_judged"):
         count = result["not_judged"]

@@ -350,6 +350,7 @@ def round_trip_statistics(
     won = math.fsum(profit for profit in profits if profit > 0)
     return {
         "round_trips": len(profits),
+        "profits": profits,
         "profit_factor": won / -lost if lost else None,
         "average_holding": holding / len(profits) if profits else None,
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_DOWN, Decimal
 from functools import partial
 from typing import Any
@@ -115,6 +115,7 @@ def summarise(
     cash: Decimal,
     index: pd.DataFrame | None = None,
     benchmark: Market | None = None,
+    judge: Callable[[RunData, pd.Series[float]], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Plain JSON of a finished run; a number that is not defined (no variation) is None.
 
@@ -126,6 +127,8 @@ def summarise(
         Levels of the universe's index, see :func:`index_buy_and_hold`.
     benchmark
         The market that buy-and-hold buys. Default: all of ``market``.
+    judge
+        Returns ``judgement`` of the run and of what it is compared with: the index, else buy and hold.
 
     Returns
     -------
@@ -181,6 +184,7 @@ def summarise(
         "periods_per_year": run.account.periods,
         "purchase": _mean_purchase(run.orders),
         "reply_errors": _reply_errors(ledger.notes(run_id).values()),
+        **({} if judge is None else {"judgement": judge(run, held if levels is None else levels)}),
         "cash": {"final_value": float(cash), "return": 0.0, "max_drawdown": 0.0},
         "equity": {
             "sessions": [f"{day:%Y%m%d}" for day in run.values.index],

@@ -34,6 +34,7 @@ from quantgraph.broker.ledger import Ledger
 from quantgraph.data import FrameSource
 from quantgraph.errors import BadFile, BadOption, QuantGraphError, StorageUnavailable
 from quantgraph.graph import create_trading_graph
+from quantgraph.judgement import TRIES_FILE
 from quantgraph.llm import AT_ONCE
 from quantgraph.recording import Recorder, Recording
 from quantgraph.recording.scope import Scope, in_scope, recorded_answer
@@ -107,6 +108,7 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -
             on_clarify=resources.on_clarify or cast("OnClarify", spec.on_clarify),
             questions="quantgraph",
             confirm=spec.confirm,
+            tries=resources.tries or folder.parent / TRIES_FILE,
         )
         resources = open_resources(own)
         if resources.makes_signal and isinstance(resources.runner, ForkRunner):

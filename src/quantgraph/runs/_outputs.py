@@ -66,7 +66,7 @@ _TEMPORARY_ENDS = frozenset({"code_unavailable", "data_unavailable", "model_unav
 _SPENT = re.compile(  # "budget of the run: at most 20 calls"
     r"budget of the (run|session)[^:]*: at most (\S+) (calls|prompt tokens|completion tokens|money|seconds)"
 )
-_REPORTED = ("account", "benchmark", "index", "periods_per_year", "cash", "equity")
+_REPORTED = ("judgement", "account", "benchmark", "index", "periods_per_year", "cash", "equity")
 """Keys of a report's summary that a result repeats."""
 
 

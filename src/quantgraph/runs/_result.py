@@ -29,6 +29,7 @@ from quantgraph._util.texts import (
 from quantgraph.audit import first_lines
 from quantgraph.broker.ledger import Ledger, fills_frame, orders_frame
 from quantgraph.errors import BadFile, BadOption, QuantGraphError
+from quantgraph.judgement import card_rows, verdict_line
 from quantgraph.recording import Trajectory, trajectory
 from quantgraph.report import deepest_drawdowns, monthly_returns, yearly_returns
 from quantgraph.report.metrics import Drawdown, metric_rows
@@ -259,6 +260,22 @@ class RunResult(dict[str, Any]):
         return understanding_lines(understanding, self._language) if understanding else []
 
     @property
+    def verdict(self) -> str:
+        """How far the result can be believed, in a line, see ``docs/judgement.md``; empty without an account.
+
+        The numbers behind it are ``result["judgement"]``.
+        """
+        judgement = self.get("judgement")
+        return verdict_line(judgement, self._language) if judgement else ""
+
+    @property
+    def evidence(self) -> pd.DataFrame:
+        """The evidence under the verdict: a row a line of the card, ``text``; empty without an account."""
+        judgement = self.get("judgement")
+        rows = dict(card_rows(judgement, self._language)) if judgement else {}
+        return pd.DataFrame({"text": pd.Series(rows, dtype="str")})
+
+    @property
     def code(self) -> str:
         """Text of ``strategy.py``; empty if there is none."""
         return self._left("strategy.py").decode() if self.get("strategy") else ""
@@ -436,7 +453,7 @@ class RunResult(dict[str, Any]):
             f"{each['label']} {each['text']}" + (f" ({each['beside']})" if each["beside"] else "")
             for each in tiles(self._view)[:-1]  # the last one is the proof
         ]
-        return [*self._lines(), *filter(None, [", ".join(figures)])]
+        return [*self._lines(), *filter(None, [self.verdict, ", ".join(figures)])]
 
     @property
     def _view(self) -> RunView:
@@ -725,7 +742,9 @@ def _different_requests(results: Sequence[Mapping[str, Any]]) -> dict[str, list[
     traded = [result.get("symbols") or [] for result in results]
     common = set(traded[0]).intersection(*traded)
     own = [", ".join(symbol for symbol in symbols if symbol not in common) for symbols in traded]
+    judged = [result.get("judgement") for result in results]
     rows = {
+        "verdict": [str(each["verdict"]) if each else "" for each in judged],
         "ended": [str(result["ended_because"] or result["state"]) for result in results],
         "plan": [json.dumps(plan, ensure_ascii=False, sort_keys=True) if plan else "" for plan in plans],
         "traded": [

@@ -16,6 +16,7 @@ from quantgraph.broker import Decider, ModelDecider
 from quantgraph.broker.ledger import Ledger, Opening
 from quantgraph.data import MarketDataSource, SourceLike, open_source
 from quantgraph.errors import BadOption
+from quantgraph.judgement import TRIES_FILE
 from quantgraph.llm import Model
 from quantgraph.recording import Budget, Recorder, recorded_source
 from quantgraph.runtime._prompts import Prompts
@@ -71,6 +72,9 @@ class Resources(Prompts):
     confirm
         Whether the understanding of the sentence is a question, before data are fetched and anything is
         traded. A run declined there ends as ``cancelled``.
+    tries
+        A file that counts how often a rule was tried; ``tries`` of the settings goes before it. Default:
+        ``tries.jsonl`` in the folder of the runs; none beside a ledger of your own.
     answer
         For a run: a function of each question; the run waits for its answer, and stops to be resumed at
         None.
@@ -95,6 +99,7 @@ class Resources(Prompts):
     on_clarify: OnClarify | None = None
     questions: QuestionForm | None = None
     confirm: bool = False
+    tries: Path | None = None
     answer: Answer | None = None
     opening: Opening | None = None
     watch: Callable[[RunEvent], None] | None = None
@@ -187,6 +192,9 @@ def open_resources(resources: Resources | None = None, *, in_run_folders: bool =
         "recorder": recorder,
         "on_clarify": on_clarify,
         "questions": questions,
+        "tries": settings.tries
+        or resources.tries
+        or (settings.runs_dir / TRIES_FILE if in_run_folders and ledger is None else None),
     }
     kept = {field.name: getattr(resources, field.name) for field in fields(resources)}
     return OpenResources(**kept | filled)

@@ -239,15 +239,10 @@ def headline(result: RunResult) -> list[str]:
     """What a person must read first of a run."""
     language = language_of(str(result["question"]))
     title, first = first_lines(result.get("validation") or {}, language)
-    synthetic = (result.get("source") or {}).get("synthetic")
     lines = [
         str(result.get("error") or title or result["ended_because"]),
+        result.verdict,
         *first,
-        *(
-            [say(language, zh="合成数据，不代表任何真实股票", en="synthetic data, not real stocks")]
-            if synthetic
-            else []
-        ),
         str((result.get("causality") or {}).get("text", "")),
         *map(str, result.get("assumptions") or ()),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
@@ -54,7 +54,7 @@ def held_while_true(made: Any) -> Any:
     return made * 2.0 - 1.0 if _are_booleans(made) else made
 
 
-def _are_booleans(frame: object) -> bool:
+def _are_booleans(frame: object) -> TypeGuard[pd.DataFrame]:
     return isinstance(frame, pd.DataFrame) and all(dtype.kind == "b" for dtype in frame.dtypes)
 
 

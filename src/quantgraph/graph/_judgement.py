@@ -1,0 +1,109 @@
+"""What a run's judgement needs beside its account: data, proof, tries, and what such a run cannot tell."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import pandas as pd
+
+from quantgraph._util.texts import Language, Note
+from quantgraph.broker import ModelDecider
+from quantgraph.graph._state import TradingState
+from quantgraph.graph._trading import Trading
+from quantgraph.judgement import Circumstances, Tries, counted, cut_off_of, judge, sharpe_of, try_of
+from quantgraph.llm import KeylessPlanner, model_facts
+from quantgraph.market import sessions_in_a_year
+from quantgraph.recording.scope import call_once
+from quantgraph.runtime.endings import language
+from quantgraph.runtime.graph_state import progress_of, request_of
+from quantgraph.subgraphs.signal import market_source
+
+_MADE = "signal_generate: "
+"""How a line of the history begins whose attempt reached a signal."""
+_LIMITS = {
+    "survivorship": Note(
+        zh="股票是今天选的：当时还不知道哪些会留下来",
+        en="the symbols were chosen today: which of them would last was not known then",
+    ),
+    "unadjusted": Note(
+        zh="行情没有昨收，分红和拆分看不出来",
+        en="the prices have no previous close: dividends and splits are not seen",
+    ),
+    "memory": Note(
+        zh="决策模型 {model} 的训练截止于 {until}，它可能记得这段行情",
+        en="the training of {model} ends in {until}: it may remember these prices",
+    ),
+    "memory_unknown": Note(
+        zh="决策模型 {model} 的训练截止日期未知，它可能记得这段行情（设置 model_cut_off）",
+        en="when the training of {model} ends is not known, it may remember these prices (set model_cut_off)",
+    ),
+}
+
+
+def judgement(
+    state: TradingState, trading: Trading, run: Any, against: pd.Series[float], questions: Iterable[str]
+) -> dict[str, Any]:
+    """The judgement of a run; ``questions`` are what its data leave open."""
+    proof = progress_of(state)["validation"].get("data_summary", {}).get("causality") or {}
+    circumstances = Circumstances(
+        synthetic=market_source(state, trading.resources).synthetic,
+        questions=[*questions],
+        proof=proof.get("coverage", {}).get("method", ""),
+        limits=_limits(state, trading, run, language(state)),
+    )
+    return judge(run, against, _tries(state, trading, run), circumstances)
+
+
+def _tries(state: TradingState, trading: Trading, run: Any) -> Tries:
+    """The tries of this rule so far, with this one; a replay has the recorded ones."""
+    periods = sessions_in_a_year(pd.DatetimeIndex(run.days.index))
+    sharpe = float(sharpe_of(run.account.returns.to_numpy())[0].per_year(periods))
+    strategy = trading.strategy(state)
+    own = try_of(
+        state["run_id"],
+        _words(state),
+        strategy.get("cells", ()),
+        list(run.bars["close"].columns),
+        run.values,
+        attempts=max(1, sum(line.startswith(_MADE) for line in state.get("execution_history", ()))),
+        sharpe=None if math.isnan(sharpe) else sharpe,
+    )
+    path = trading.resources.tries
+    line = {"tries": {name: value for name, value in asdict(own).items() if name != "run"}}
+    found = call_once("fact", line, lambda: asdict(counted(own, path)))
+    return Tries(**{**found, "sharpes": tuple(found["sharpes"])})
+
+
+def _words(state: TradingState) -> str:
+    """What the rule is, in words: those of the sentence, or what a signal of the caller's is called."""
+    request = request_of(state)
+    own, understood = request["own"], request["understanding"]
+    if own is not None and not own.get("said"):
+        return f"{own['kind']} {own['origin'] or own['name']}"
+    rule = understood["rule"] if understood else None
+    return f"{rule['entry']} | {rule['exit']}" if rule else json.dumps(request["params"], sort_keys=True)
+
+
+def _limits(state: TradingState, trading: Trading, run: Any, user_language: Language) -> dict[str, str]:
+    """What a run of this kind cannot tell."""
+    known: dict[str, Mapping[str, str]] = {}
+    if len(run.bars["close"].columns) > 1 and not request_of(state)["checked"].get("index_code"):
+        known["survivorship"] = {}
+    if "pre_close" not in run.bars:
+        known["unadjusted"] = {}
+    if isinstance(trading.decider, ModelDecider):
+        for role in trading.decider.roles:
+            asked = trading.model(role)
+            if isinstance(asked, KeylessPlanner):
+                continue
+            model = model_facts(asked).name
+            until = trading.resources.settings.model_cut_off or cut_off_of(model)
+            if until is None:
+                known["memory_unknown"] = {"model": model}
+            elif f"{run.days.index[0]:%Y-%m}" <= until:
+                known["memory"] = {"model": model, "until": until}
+    return {name: _LIMITS[name].text(user_language).format(**filled) for name, filled in known.items()}
