@@ -36,7 +36,7 @@ class Circumstances:
 
 
 VERDICTS: Final = (
-    *("synthetic data", "data questions open", "never traded", "too short", "sampled proof", "one position"),
+    *("never traded", "synthetic data", "data questions open", "too short", "sampled proof", "one position"),
     *("gain is from open positions", "no evidence", "weak", "some", "strong"),
 )
 """Every verdict: the first seven say why there can be none. A run has the first whose rule holds."""
@@ -110,9 +110,9 @@ def _survives(numbers: Mapping[str, Any]) -> bool:
 
 
 _RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (
+    ("never traded", lambda numbers: not numbers["trades"]),
     ("synthetic data", lambda numbers: numbers["synthetic"]),
     ("data questions open", lambda numbers: bool(numbers["questions"])),
-    ("never traded", lambda numbers: not numbers["trades"]),
     ("too short", lambda numbers: numbers["short"]),
     ("sampled proof", lambda numbers: numbers["proof"] == "sampled"),
     ("one position", lambda numbers: numbers["opened"] <= 1),

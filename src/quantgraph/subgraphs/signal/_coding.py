@@ -141,6 +141,8 @@ _SENT = ("meaning_differs", "meaning_on_schedule", "meaning_lost_number", "meani
 """Findings that go back to the model that wrote free code, each kind once."""
 _FAULTS = ("meaning_differs", "meaning_review")
 """Findings with a cell that shows them: with one of these a run does not end done."""
+_NEVER_BUYS = "no_trades"
+"""The finding that a rule cannot trade in the window: with it a run goes on if nobody can be asked."""
 MAX_GENERATIONS = 6
 """Times that code is asked for in a request before no finding goes back any more."""
 
@@ -189,14 +191,24 @@ def previous_review(state: SignalSubgraphState) -> list[Finding]:
 
 
 def open_fault(report: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the first issue of a report that shows a cell where the code departs from the sentence."""
-    return next((issue for issue in report.get("issues_found", ()) if issue["code"] in _FAULTS), None)
+    """Return the first issue that a person decides: code that departs, or a rule that never buys."""
+    asked = (*_FAULTS, _NEVER_BUYS)
+    return next((issue for issue in report.get("issues_found", ()) if issue["code"] in asked), None)
 
 
 def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources: OpenResources) -> Update:
-    """Return the update that asks whether to go on with a fault, or ends a run that cannot ask."""
-    words = language(state)
+    """Return the update that asks whether to go on with a fault, or ends a run that cannot ask.
+
+    It is empty for a rule that never buys where nobody can be asked: the verdict says so.
+    """
+    words, own = language(state), request_of(state)["own"]
     line = issue_text(fault, words)
+    if fault["code"] == _NEVER_BUYS:
+        waits = resources.on_clarify == "fail"  # the run ends with the question
+        if (own and not own["said"]) or not (waits or _can_ask(state, resources)):
+            return {}
+        options = say(words, zh="照样运行|停止", en="go on all the same|stop").split("|")
+        return _question_about_code(state, _never_buys_text(state), options)
     if not _can_ask(state, resources):
         return failed_update(state, fault)
     if request_of(state)["checked"].get("trees"):
@@ -206,14 +218,28 @@ def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources
         return _question_about_code(state, say(words, zh=zh, en=en) + line, [options[0], *other, options[1]])
     stayed = say(words, zh="改过之后仍然如此。", en="It stayed so after it was sent back. ")
     go_on = say(words, zh="要按代码现在的做法继续吗？", en="Go on as the code does?")
-    reason = f"{line}\n" + ("" if request_of(state)["own"] else stayed) + go_on
+    reason = f"{line}\n" + ("" if own else stayed) + go_on
     options = say(words, zh="按代码的做法继续|停止", en="go on as the code does|stop").split("|")
     return _question_about_code(state, reason, options)
 
 
+def _never_buys_text(state: SignalSubgraphState) -> str:
+    """What is asked about a rule that never buys, with its words."""
+    request, understood = request_of(state)["checked"], request_of(state)["understanding"]
+    entry = understood["rule"]["entry"] if understood else request["strategy"]
+    window = f"{request['start']} - {request['end']}"
+    return say(
+        language(state),
+        zh=f"「{entry}」在 {window} 的行情里一次也没有成立，不会有任何买入。照样运行，还是换一个条件？",
+        en=f'"{entry}" holds nowhere in {window}: nothing would be bought. Go on all the same, or say '
+        "another condition?",
+    )
+
+
 def failed_update(state: SignalSubgraphState, fault: Mapping[str, Any]) -> Update:
-    """Return the update that ends a run whose code departs from the sentence."""
-    return end_update(state, "meaning_failed", f"meaning_failed: {issue_text(fault, language(state))}")
+    """Return the update that ends a run whose code departs from the sentence, or whose rule never buys."""
+    because = "cancelled" if fault["code"] == _NEVER_BUYS else "meaning_failed"
+    return end_update(state, because, f"{because}: {issue_text(fault, language(state))}")
 
 
 def _can_ask(state: SignalSubgraphState, resources: OpenResources) -> bool:

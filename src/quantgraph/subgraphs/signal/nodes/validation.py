@@ -144,8 +144,8 @@ def _success(
         return {**update, "current_task": "signal_gen"}
     now = changed(state, update)
     fault = open_fault(update["validation"])
-    if fault is not None and not is_accepted(state):
-        return {**update, **fault_update(now, fault, resources)}
+    if fault is not None and not is_accepted(state) and (asked := fault_update(now, fault, resources)):
+        return {**update, **asked}
     summary = _summary_text(state, report, target)
     _, line = first_lines(update["validation"], language(state))
     text = "\n".join([*decided_moves(state), *line, summary])
