@@ -268,7 +268,7 @@ def test_parameters_of_a_role_win_over_those_of_all_roles(
         "max_tokens = 500\n[models]\nfilter = {seed = 7}\n[models.decision]\nmax_tokens = 8000\nseed = 1"
     )
     (bare_folder / ".env").write_text(
-        'QUANTGRAPH_SEED=42\nQUANTGRAPH_MODELS={"filter": {"temperature": "none"}}\n'
+        'QUANTGRAPH_MODELS={"filter": {"temperature": "none"}, "all": {"seed": 42}}\n'
     )
     monkeypatch.setenv("QUANTGRAPH_MODELS", '{"decision": {"temperature": 0.7, "seed": 9}}')
     settings = load_settings(models={"filter": {"max_tokens": 100}})
@@ -303,7 +303,16 @@ def test_parameters_of_a_role_win_over_those_of_all_roles(
             "judge",
             "QUANTGRAPH_MODELS (environment): 'judge' is not a JSON object; it must",
         ),
-        ("QUANTGRAPH_SEED", "-1", "QUANTGRAPH_SEED (environment): '-1' is not valid; it must be a whole"),
+        (
+            "QUANTGRAPH_MODELS",
+            '{"all": {"seed": -1}}',
+            "seed of all of QUANTGRAPH_MODELS (environment): -1 is not",
+        ),
+        (
+            "QUANTGRAPH_MODELS",
+            '{"all": {"cut_off": "2025"}}',
+            "cut_off of all of QUANTGRAPH_MODELS (environment)",
+        ),
         (
             "QUANTGRAPH_TABLES",
             '{"volume_unit": "lots"}',

@@ -109,6 +109,9 @@ class RoleModel(BaseModel):
     system_role: SystemRole = Field(
         "system", description="system, or user for a server without a system role"
     )
+    cut_off: str | None = Field(
+        None, pattern=r"^\d{4}-\d{2}$", description="the month in which its training ends, like 2025-08"
+    )
     retry_wait: float = Field(0.5, ge=0, allow_inf_nan=False, description="seconds, 0 or more")
 
 
@@ -214,7 +217,6 @@ class Settings(BaseSettings):
     )
     temperature: Temperature = Field(0.0, description=_TEMPERATURE)
     max_tokens: MaxTokens | None = Field(None, description=_MAX_TOKENS)
-    seed: Seed | None = Field(None, description=_SEED)
     request_timeout: float = Field(60.0, gt=0, allow_inf_nan=False, description="seconds above 0")
     max_attempts: int = Field(3, ge=1, le=20, description="a whole number from 1 to 20")
     tool_calling: Literal["auto", "native", "text"] = Field("auto", description="auto, native or text")
@@ -255,7 +257,6 @@ class Settings(BaseSettings):
     review: Literal["auto", "always", "never"] = Field("auto", description="auto, always or never")
     news_until: NewsUntil = Field("previous_day", description="previous_day or open")
     tries: Path | None = Field(None, description="a file")
-    model_cut_off: str | None = Field(None, pattern=r"^\d{4}-\d{2}$", description="a month, like 2025-08")
     audit: AuditOptions = Field(default_factory=AuditOptions, description="a table like {cuts = 40}")
 
     @field_validator(
@@ -268,9 +269,7 @@ class Settings(BaseSettings):
         "session_budget",
         "prices",
         "max_tokens",
-        "seed",
         "tries",
-        "model_cut_off",
         mode="before",
     )
     @classmethod
@@ -322,14 +321,13 @@ class Settings(BaseSettings):
     def parameters_for(self, role: Role) -> dict[str, Any]:
         """``temperature``, ``max_tokens`` and ``seed`` of a role's requests; None is not sent.
 
-        >>> Settings(seed=1, models={"decision": RoleModel(seed=42)}).parameters_for("decision")
+        >>> Settings(models={"decision": RoleModel(seed=42)}).parameters_for("decision")
         {'temperature': 0.0, 'max_tokens': None, 'seed': 42}
         """
         own = self.of_role(role)
-        return {
-            name: getattr(own if name in own.model_fields_set else self, name)
-            for name in ("temperature", "max_tokens", "seed")
-        }
+        both = ("temperature", "max_tokens")
+        found = {name: getattr(own if name in own.model_fields_set else self, name) for name in both}
+        return found | {"seed": own.seed}
 
     def with_model(self, role: Role, fixed: Mapping[str, Any]) -> Settings:
         """A copy with other values for a role's model: by keys of its table, or by settings.

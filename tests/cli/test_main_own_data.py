@@ -189,7 +189,7 @@ def test_what_a_file_does_not_tell_is_asked_on_the_terminal(tmp_path):
     bars().drop(columns="Ticker").rename(columns={"Volume": "成交量"}).to_csv(file)
     sentence, out = f"600519.SH, {OF_VOLUME}, 2024", str(tmp_path / "runs")
     arguments = ["run", sentence, "--source", str(file), "--out", out]
-    told = CliRunner().invoke(app, arguments, input="2\n")
+    told = CliRunner().invoke(app, arguments, input="2\n1\n")  # the unit; volumes that never vary buy nothing
     assert told.exit_code == 0, told.output
     assert "  2. hands\n" in told.stderr
     (folder,) = (tmp_path / "runs").glob("2*")

@@ -26,7 +26,7 @@ def graph_of(make):
     ("make", "start"),
     [
         (create_signal_subgraph, "Signal cross_up_sma_5_sma_20 is ready"),
-        (create_trading_graph, "Done: return"),
+        (create_trading_graph, "Synthetic data: "),
     ],
 )
 def test_it_takes_the_request_in_one_text_and_returns_the_closing_one(make, start):

@@ -149,6 +149,14 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
     source: Source = None,
     start: Start = None,
     end: End = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE",
+            help="Make and check the strategy with data before this date alone; trade and judge both sides.",
+            rich_help_panel=_STRATEGY,
+        ),
+    ] = None,
     symbols: Symbols = None,
     table: TableFacts = None,
     fund: Annotated[
@@ -267,8 +275,9 @@ def run(  # noqa: PLR0917 - typer reads options from the parameters
         from quantgraph.runs import run_strategy
 
         confirmed = _confirm(confirm, headless=headless)
-        more = {"trade": not signal_only, "approve": approve and not signal_only, "confirm": confirmed}
-        spec = _specification(question, symbols, start=start, end=end, cash=cash, **more)
+        more: dict[str, Any] = {"trade": not signal_only, "approve": approve and not signal_only}
+        more |= {"start": start, "end": end, "split": split, "cash": cash, "confirm": confirmed}
+        spec = _specification(question, symbols, **more)
         plan = plan_of(
             size=size,
             max_positions=max_positions,
@@ -438,6 +447,7 @@ def _specification(
     *,
     start: str | None,
     end: str | None,
+    split: str | None = None,
     cash: float | None = None,
     **more: Any,
 ) -> RunSpec:
@@ -447,9 +457,8 @@ def _specification(
 
     if cash is not None:
         more["cash"] = Account.opening(cash).cash
-    return RunSpec(
-        question=question, symbols=symbol_list(symbols or ()), start=start or "", end=end or "", **more
-    )
+    more |= {"start": start or "", "end": end or "", "split": split or ""}
+    return RunSpec(question=question, symbols=symbol_list(symbols or ()), **more)
 
 
 def _confirm(confirm: bool, *, headless: bool) -> bool:

@@ -38,8 +38,9 @@ _LIMITS = {
         en="the training of {model} ends in {until}: it may remember these prices",
     ),
     "memory_unknown": Note(
-        zh="决策模型 {model} 的训练截止日期未知，它可能记得这段行情（设置 model_cut_off）",
-        en="when the training of {model} ends is not known, it may remember these prices (set model_cut_off)",
+        zh="决策模型 {model} 的训练截止日期未知，它可能记得这段行情（设置 models.cut_off）",
+        en="it is not known when the training of {model} ends: it may remember these prices (set "
+        "models.cut_off)",
     ),
 }
 
@@ -53,6 +54,7 @@ def judgement(
         synthetic=market_source(state, trading.resources).synthetic,
         questions=[*questions],
         proof=proof.get("coverage", {}).get("method", ""),
+        split=trading.resources.split,
         limits=_limits(state, trading, run, language(state)),
     )
     return judge(run, against, _tries(state, trading, run), circumstances)
@@ -101,7 +103,7 @@ def _limits(state: TradingState, trading: Trading, run: Any, user_language: Lang
             if isinstance(asked, KeylessPlanner):
                 continue
             model = model_facts(asked).name
-            until = trading.resources.settings.model_cut_off or cut_off_of(model)
+            until = trading.resources.settings.of_role(role).cut_off or cut_off_of(model)
             if until is None:
                 known["memory_unknown"] = {"model": model}
             elif f"{run.days.index[0]:%Y-%m}" <= until:

@@ -24,7 +24,10 @@ from quantgraph.judgement._sharpe import (
     sharpe_of,
 )
 from quantgraph.judgement._tries import Tries
+from quantgraph.market import session_of
 
+_LEAST_SIDE = 3
+"""Sessions on a side of a date from which it is judged."""
 DELAYS, COST_MULTIPLES = (1, 2), (2, 5)
 _VISIBLE = 1.959964 + 0.841621
 """Standard errors of a difference that a two-sided test at 5 % finds in four of five samples."""
@@ -60,10 +63,13 @@ class JudgedRun(Protocol):
         """Their number and their profits."""
 
 
-def card(run: JudgedRun, against: pd.Series[float], *, tries: Tries, periods: int) -> dict[str, Any]:
+def card(
+    run: JudgedRun, against: pd.Series[float], *, tries: Tries, periods: int, split: str = ""
+) -> dict[str, Any]:
     """The numbers of the card as plain JSON, fractions and money; None where one is not defined.
 
-    ``against`` are the values of what the account is compared with, the initial cash first.
+    ``against`` are the values of what the account is compared with, the initial cash first; ``split`` is a
+    date whose two sides are compared.
     """
     account = Account(run)
     exposure = float((run.days["stocks"] / run.days["value"]).mean()) if len(run.days) else 0.0
@@ -86,7 +92,41 @@ def card(run: JudgedRun, against: pd.Series[float], *, tries: Tries, periods: in
             "paid": account.paid,
         },
     }
+    result["split"] = _sides(run, account.returns, _returns(np.asarray(against, np.float64)), split, periods)
     return result | _inference(account.returns, excess, tries, periods)
+
+
+def _sides(
+    run: JudgedRun, returns: Array, benchmark: Array, split: str, periods: int
+) -> dict[str, Any] | None:
+    """Both sides of a date, and the gap between their yearly differences with its interval of 95 %."""
+    if not split:
+        return None
+    invested = (run.days["stocks"] / run.days["value"]).to_numpy(np.float64)
+    later = np.asarray(run.days.index >= session_of(split))
+    if later.sum() < _LEAST_SIDE or (~later).sum() < _LEAST_SIDE:
+        return None
+    sides, draws, means = {}, [], []
+    for name, side in (("before", ~later), ("after", later)):
+        held = benchmark[side] * invested[side].mean()
+        apart = returns[side] - held
+        blocks = blocks_of(apart)
+        drawn = apart[places(len(apart), blocks)].mean(axis=1) * periods
+        mean = float(apart.mean()) * periods
+        means.append(mean)
+        draws.append(mean + (drawn - mean) * blocks.widening)
+        sides[name] = {
+            "sessions": int(side.sum()),
+            "return": _finite(np.prod(1 + returns[side]) - 1),
+            "same_exposure": _finite(np.prod(1 + held) - 1),
+            "difference": mean,
+        }
+    low, high = np.quantile(draws[1] - np.random.default_rng(0).permutation(draws[0]), (0.025, 0.975))
+    return {
+        "date": split,
+        **sides,
+        "gap": {"value": means[1] - means[0], "low": float(low), "high": float(high)},
+    }
 
 
 def _inference(returns: Array, excess: Array, tries: Tries, periods: int) -> dict[str, Any]:

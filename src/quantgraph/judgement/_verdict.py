@@ -26,12 +26,13 @@ class Circumstances:
     """What is known of a run beside its account.
 
     ``questions`` are those that the data leave open; ``proof`` is ``all``, ``sampled`` or, without one,
-    empty; ``limits`` are names of :data:`LIMITS` with what they say.
+    empty; ``split`` is a date whose two sides are compared; ``limits`` say what it cannot tell, by name.
     """
 
     synthetic: bool = False
     questions: Sequence[str] = ()
     proof: str = ""
+    split: str = ""
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,7 +65,7 @@ def judge(
         gain, returns of ``delays`` and at multiples of ``costs``. Fractions; None where one is not defined.
     """
     sessions = pd.DatetimeIndex(run.days.index)
-    numbers = card(run, against, tries=tries, periods=sessions_in_a_year(sessions))
+    numbers = card(run, against, tries=tries, periods=sessions_in_a_year(sessions), split=circumstances.split)
     account = Account(run)
     gone = account.gain - float(run.days["realised"].sum()) - float(run.days["dividends"].sum())
     numbers |= {
@@ -95,7 +96,10 @@ def _reaches(least: float) -> Callable[[Mapping[str, Any]], bool]:
 
 
 def _survives(numbers: Mapping[str, Any]) -> bool:
-    """Whether half of what it earns beyond the same exposure is left a session later, and at double costs."""
+    """Whether half of what it earns beyond the same exposure is left a session later, and at double costs.
+
+    Of a run that was split, it earns something after the date, too.
+    """
     gone = [
         math.log1p(max(each if each is not None else -1.0, _LOST))
         for each in (
@@ -106,6 +110,8 @@ def _survives(numbers: Mapping[str, Any]) -> bool:
         )
     ]
     same, net, late, costly = gone
+    if (split := numbers["split"]) and not split["after"]["difference"] > 0:
+        return False
     return min(late, costly) - same >= (net - same) / 2
 
 

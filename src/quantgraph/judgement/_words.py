@@ -72,6 +72,8 @@ _IMPOSSIBLE: Mapping[str, tuple[Note, Note]] = {
 """Reasons and next action where there can be no judgement."""
 
 
+_MANY = 100
+"""Years beyond which there is no sense in a number."""
 _NONE = "–"
 _PROFITABLE = frozenset({"weak", "some", "strong"})
 
@@ -147,10 +149,10 @@ def _next(judgement: _Numbers) -> Note:
         return Note(
             zh="少试几次，或用没有看过的数据", en="Try less often, or on data that were not looked at"
         )
-    times = needed / years
+    times = f"{min(needed / years, _MANY):.0f}"
     return Note(
-        zh=f"同样的差别要再有 {more:.1f} 年，或 {times:.0f} 倍各自独立的股票才看得出来",
-        en=f"A difference like this shows after {more:.1f} more years, or in {times:.0f} times as many "
+        zh=f"同样的差别要再有 {_years(more)} 年，或 {times} 倍各自独立的股票才看得出来",
+        en=f"A difference like this shows after {_years(more)} more years, or in {times} times as many "
         "symbols that move on their own",
     )
 
@@ -180,6 +182,8 @@ def _rows(judgement: _Numbers) -> Iterator[tuple[Note, Note]]:
             ),
         )
         yield from _ratios(judgement, ratio)
+    if split := judgement["split"]:
+        yield _split_row(split)
     yield Note(zh="盈利来自", en="gain rests on"), _shares(judgement["shares"])
     one, two = (_percent(judgement["delays"][late]) for late in ("1", "2"))
     yield (
@@ -199,6 +203,21 @@ def _rows(judgement: _Numbers) -> Iterator[tuple[Note, Note]]:
     if judgement["limits"]:
         texts = "; ".join(judgement["limits"].values())
         yield Note(zh="看不出的", en="what it cannot tell"), Note(zh=texts, en=texts)
+
+
+def _split_row(split: _Numbers) -> tuple[Note, Note]:
+    before, after = (_percent(split[side]["difference"]) for side in ("before", "after"))
+    gap, low, high = (_percent(split["gap"][name]) for name in ("value", "low", "high"))
+    own, same = _percent(split["after"]["return"]), _percent(split["after"]["same_exposure"])
+    return (
+        Note(zh=f"{split['date']} 前后", en=f"before, after {split['date']}"),
+        Note(
+            zh=f"每年的差别 {before}、{after}；相差 {gap}，95% 区间 {low} 至 {high}；"
+            f"之后收益 {own}，同样仓位 {same}",
+            en=f"difference a year {before}, {after}; gap {gap}, 95% interval {low} to {high}; return after "
+            f"{own}, the same exposure {same}",
+        ),
+    )
 
 
 def _ratios(judgement: _Numbers, ratio: _Numbers) -> Iterator[tuple[Note, Note]]:
@@ -227,9 +246,13 @@ def _ratios(judgement: _Numbers, ratio: _Numbers) -> Iterator[tuple[Note, Note]]
         Note(zh="能看出多少", en="power"),
         Note(
             zh=f"{years:.1f} 年里，真实夏普为 1 的差别有 {power} 的机会被看出；"
-            + ("这条规则没有差别可看" if needed is None else f"这样的差别要 {needed:.1f} 年"),
+            + ("这条规则没有差别可看" if needed is None else f"这样的差别要 {_years(needed)} 年"),
             en=f"in {years:.1f} years a true ratio of 1 is found in {power} of cases; "
-            + ("this rule has none to find" if needed is None else f"one like this needs {needed:.1f} years"),
+            + (
+                "this rule has none to find"
+                if needed is None
+                else f"one like this needs {_years(needed)} years"
+            ),
         ),
     )
 
@@ -255,6 +278,10 @@ def _shares(shares: _Numbers) -> Note:
 
 def _percent(number: float | None, *, signed: bool = True) -> str:
     return _NONE if number is None else f"{number:+.1%}" if signed else f"{number:.0%}"
+
+
+def _years(number: float) -> str:
+    return f"{number:.1f}" if number <= _MANY else f"> {_MANY}"
 
 
 def _number(number: float | None) -> str:

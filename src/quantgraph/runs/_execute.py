@@ -108,6 +108,7 @@ def opened_run(spec: RunSpec, run_id: str, folder: Path, resources: Resources) -
             on_clarify=resources.on_clarify or cast("OnClarify", spec.on_clarify),
             questions="quantgraph",
             confirm=spec.confirm,
+            split=spec.split,
             tries=resources.tries or folder.parent / TRIES_FILE,
         )
         resources = open_resources(own)

@@ -13,7 +13,7 @@ from quantgraph._util.values import is_whole
 from quantgraph.broker import TradePlan
 from quantgraph.broker.session import trade_days
 from quantgraph.errors import BadFrame, BadOption
-from quantgraph.state.frames import MADE, SIZED_ENTRIES, Made, freeze, held_while_true, made_of
+from quantgraph.state.frames import MADE, SIZED_ENTRIES, Made, freeze, made_of
 
 OWN_NAME = "yours"
 _FORMS = "signal=, entries= with exits=, weights= or score="
@@ -53,6 +53,11 @@ class OwnFrame:
             )
         (name, frame), kind = next(iter(frames.items())), cast("Made", panel)
         return cls(panel=kind, name=name, frame=checked(kind, name, frame), bottom=bottom)
+
+
+def held_while_true(made: Any) -> Any:
+    """1 and -1 in place of a frame of booleans; anything else as it is."""
+    return made_of("signal", {"held": made})[1]["held"]
 
 
 def checked(panel: Made, name: str, frame: Any) -> pd.DataFrame:

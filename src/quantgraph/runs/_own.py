@@ -27,7 +27,7 @@ from quantgraph.data import AsOfSource, MarketDataSource
 from quantgraph.errors import BadFrame, BadOption, BadWindow, NoSignal, NotCausal, UnknownSymbol
 from quantgraph.market import Moment, session_of, sessions_between
 from quantgraph.rules import Rule, trials_of
-from quantgraph.runs._forms import OWN_NAME, OwnFrame, checked, ranked, score_name, with_form
+from quantgraph.runs._forms import OWN_NAME, OwnFrame, checked, held_while_true, ranked, score_name, with_form
 from quantgraph.runs._outputs import StrategyFile, read_strategy
 from quantgraph.runs._parameters import bind, call_text, file_parameters, with_hint
 from quantgraph.runs._rule_signal import EARLIER, file_of, own_signal
@@ -36,7 +36,7 @@ from quantgraph.runs.verification._verification import signal_of_cells, strategy
 from quantgraph.runtime import OpenResources, Resources, open_resources
 from quantgraph.settings import load_settings
 from quantgraph.state import DataState, View
-from quantgraph.state.frames import Made, held_while_true
+from quantgraph.state.frames import Made
 from quantgraph.subgraphs.signal import words_in
 from quantgraph.tools import read_window
 

@@ -84,6 +84,8 @@ class RunSpec:
         there are none.
     plan
         How positions end, beside what the decider orders; None: as it orders.
+    split
+        A date: the strategy is made and checked with data before it alone; both sides are traded and judged.
     trade
         False stops after the signal.
     approve
@@ -109,6 +111,7 @@ class RunSpec:
     cash: Decimal | None = None
     rules: Rulebook | None = None
     plan: TradePlan | None = None
+    split: str = ""
     trade: bool = True
     approve: bool = False
     confirm: bool = False
@@ -123,7 +126,7 @@ class RunSpec:
             if not isinstance(cast("object", self.cash), Decimal):
                 object.__setattr__(self, "cash", cash)
         object.__setattr__(self, "symbols", symbol_list(self.symbols))
-        for name in ("start", "end"):
+        for name in ("start", "end", "split"):
             try:
                 session_of(getattr(self, name) or "20000101", name=name)
             except BadWindow as error:

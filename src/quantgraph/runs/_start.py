@@ -28,6 +28,7 @@ from quantgraph.runs._outputs import initial_result, write_result
 from quantgraph.runs._own import Strategy, keep_own_signal, with_own_signal
 from quantgraph.runs._result import RunResult
 from quantgraph.runs._specification import OnClarifyMode, RunSpec, open_for, source_json
+from quantgraph.runs._split import first_part, second_part
 from quantgraph.runs.folder._folder import (
     Manifest,
     ledger_location,
@@ -47,6 +48,7 @@ def run_strategy(
     symbols: str | Sequence[str] = (),
     start: str | None = None,
     end: str | None = None,
+    split: str | None = None,
     source: SourceLike | None = None,
     decider: Decider | str | None = None,
     cash: Decimal | float | str | None = None,
@@ -76,7 +78,7 @@ def run_strategy(
         Parameters of the function by name: finite numbers, texts, booleans, dates; those of a
         ``functools.partial`` and plain defaults are as good. Those of a file are the names in capitals that
         its first cell begins with. They are in title, result, identity and comparison.
-    symbols, start, end, cash, plan, rules
+    symbols, start, end, split, cash, plan, rules
         See :class:`RunSpec`, which has them if ``question`` is one.
     source, decider, model
         See :class:`~quantgraph.runtime.Resources`. A decider may be its name, see
@@ -111,12 +113,19 @@ def run_strategy(
     if callable(question) or isinstance(question, Path):
         question, strategy = "", strategy or question
     resources = merge_resources(resources, source=source, decider=as_decider(decider), model=model)
-    dates = {"start": start, "end": end}
+    dates = {"start": start, "end": end, "split": split}
     options = {"symbols": symbol_list(symbols), **dates, "cash": cash, "plan": plan, "rules": rules}
     spec, folder, resources = prepare_run(
         question, resources, options, out=out, strategy=strategy, params=params
     )
     resources = replace(resources, watch=resources.watch or notebook_watch(spec.question))
+    if spec.split and spec.own is None and (resources.decider is None or resources.decider.uses_signal):
+        market = open_for(spec, resources.source, resources.settings or load_settings())
+        made = start_run(*first_part(spec, folder, resources, market))
+        if made["ended_because"] != "done":
+            return made
+        spec, code = second_part(spec, made)
+        spec = with_own_signal(spec, code, resources, None)
     with _begun_run(spec, folder, resources) as (manifest, opened):
         result = execute_run(manifest, folder, opened, task=manifest.graph_input, thread=manifest.run_id)
     return RunResult(result, resources.ledger_place)

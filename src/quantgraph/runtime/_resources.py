@@ -72,6 +72,8 @@ class Resources(Prompts):
     confirm
         Whether the understanding of the sentence is a question, before data are fetched and anything is
         traded. A run declined there ends as ``cancelled``.
+    split
+        For a run: the date whose two sides are judged.
     tries
         A file that counts how often a rule was tried; ``tries`` of the settings goes before it. Default:
         ``tries.jsonl`` in the folder of the runs; none beside a ledger of your own.
@@ -99,6 +101,7 @@ class Resources(Prompts):
     on_clarify: OnClarify | None = None
     questions: QuestionForm | None = None
     confirm: bool = False
+    split: str = ""
     tries: Path | None = None
     answer: Answer | None = None
     opening: Opening | None = None

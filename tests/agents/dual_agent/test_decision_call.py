@@ -414,8 +414,12 @@ def test_120_symbols_are_decided_in_batches():
     models = Models(*replies)
     results = decide_batch_dual_agent(universe, models.cfg)
     assert len(models.asked) == 3
-    # Each batch is told the cash that those before it have left.
-    assert [facts["portfolio_info"]["available_cash"] for facts in models.facts] == [100_000, 75_000, 50_000]
+    # Each batch has its part of the cash: 50 of 120, 50 of 70 of the 75,000 that are left, all 50,000.
+    assert [facts["portfolio_info"]["available_cash"] for facts in models.facts] == [
+        41_666.67,
+        53_571.43,
+        50_000,
+    ]
     assert sum(each["cash_change"] for name, each in results.items() if name != "__meta__") == 60_000
     assert json.dumps(results)
 

@@ -185,7 +185,7 @@ def test_sessions_and_a_whole_run_give_the_same_files(prices):
     daily = agent(prices, plays(*script), log_path=prices.parent / "daily")
     for day in DAYS[1:]:
         trade(daily, day)
-    for file in sorted(whole.folder.rglob("*.jsonl")):
+    for file in sorted(set(whole.folder.rglob("*.jsonl")) - set(whole.folder.rglob("tries.jsonl"))):
         assert (daily.folder / file.relative_to(whole.folder)).read_bytes() == file.read_bytes()
 
 
@@ -220,7 +220,7 @@ def test_one_signature_is_traded_by_one_agent_at_a_time(prices):
 
     told = agent(prices, plays(starts_another), end_date="2025-08-29")
     assert told.run_for_dates()["ended_because"] == "done"
-    assert len(list((told.folder / "runs").iterdir())) == 1
+    assert len([*(told.folder / "runs").glob("*/")]) == 1
 
 
 def test_dividends_are_paid_and_stand_in_the_file(prices):
@@ -339,7 +339,7 @@ def test_a_later_end_goes_on_in_the_same_ledger_and_an_earlier_one_is_refused(pr
         left = told.get_trading_dates()
         assert told.run_for_dates()["ended_because"] == "done"
         assert told.traded_dates[-len(left) :] == left
-    assert [path.name for path in told.run_dir.parent.iterdir()] == [told.run_dir.name]
+    assert [path.name for path in told.run_dir.parent.glob("*/")] == [told.run_dir.name]
     assert positions(told).read_bytes() == positions(whole).read_bytes()
     assert replay(told.run_dir).identical
     assert agent(prices, plays(), end_date=DAYS[3]).get_trading_dates() == []

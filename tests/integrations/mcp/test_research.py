@@ -229,7 +229,8 @@ def test_code_beside_a_sentence_that_is_not_read_says_that_it_was_not_compared(h
     assert "tape" in audit["not_compared"]
     run = call(handler, "run", code=GOOD, sentence=sentence)
     assert run["text"][0] == "done, not compared with the sentence"
-    assert run["text"][1].startswith("Not compared with the sentence: not read: tape")
+    assert run["text"][1].startswith("Synthetic data: ")
+    assert run["text"][2].startswith("Not compared with the sentence: not read: tape")
 
 
 def test_code_that_does_something_else_is_shown_where(handler):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         frozen_array,
         is_plain,
     )
-    from quantgraph.state.frames._made import held_while_true, made_of
+    from quantgraph.state.frames._made import made_of
     from quantgraph.state.frames._records import Records, check_record_kind
 
 __all__ = [
@@ -49,7 +49,6 @@ __all__ = [
     "cut_panels",
     "freeze",
     "frozen_array",
-    "held_while_true",
     "is_plain",
     "known_rows",
     "made_of",

@@ -25,7 +25,8 @@ def made_of(panel: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, An
     takes, they are weights. Booleans named ``held`` are the signal of holding what is True, and no more.
     """
     if panel == "signal" and frames.keys() == {"held"}:
-        return panel, {"held": held_while_true(frames["held"])}
+        held = frames["held"]
+        return panel, {"held": held * 2.0 - 1.0 if _are_booleans(held) else held}
     if panel != "signal" or not {"entries", "exits"} <= frames.keys() <= {"entries", "exits", "size"}:
         return panel, frames
     enter, leave = (_booleans(name, frames[name]) for name in ("entries", "exits"))
@@ -47,11 +48,6 @@ def made_of(panel: str, frames: Mapping[str, Any]) -> tuple[str, Mapping[str, An
         place = f"({enter.index[row]:%Y-%m-%d}, {enter.columns[column]})"
         raise BadFrame(f"size has no fraction above 0 at {place}, where entries has one")
     return "weights", {SIZED_ENTRIES: size.where(enter).mask(leave, 0.0)}
-
-
-def held_while_true(made: Any) -> Any:
-    """1 and -1 in place of a frame of booleans; anything else as it is."""
-    return made * 2.0 - 1.0 if _are_booleans(made) else made
 
 
 def _are_booleans(frame: object) -> TypeGuard[pd.DataFrame]:

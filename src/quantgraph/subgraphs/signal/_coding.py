@@ -238,8 +238,10 @@ def _never_buys_text(state: SignalSubgraphState) -> str:
 
 def failed_update(state: SignalSubgraphState, fault: Mapping[str, Any]) -> Update:
     """Return the update that ends a run whose code departs from the sentence, or whose rule never buys."""
-    because = "cancelled" if fault["code"] == _NEVER_BUYS else "meaning_failed"
-    return end_update(state, because, f"{because}: {issue_text(fault, language(state))}")
+    line = issue_text(fault, language(state))
+    if fault["code"] == _NEVER_BUYS:
+        return end_update(state, "cancelled", f"cancelled: {line}")
+    return end_update(state, "meaning_failed", f"meaning_failed: {line}")
 
 
 def _can_ask(state: SignalSubgraphState, resources: OpenResources) -> bool:
