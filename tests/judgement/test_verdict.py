@@ -16,7 +16,7 @@ from quantgraph.market import Rulebook
 
 NORMAL = NormalDist()
 FREE = Rulebook.zero_cost()
-NO_SKILL = {*VERDICTS[:8]}
+NO_SKILL = {*VERDICTS} - {"weak", "some", "strong"}
 YEARS, PERIODS = 3, 252
 COUNT = YEARS * PERIODS
 

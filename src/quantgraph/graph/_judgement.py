@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -20,7 +20,7 @@ from quantgraph.market import sessions_in_a_year
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import progress_of, request_of
-from quantgraph.subgraphs.signal import market_source
+from quantgraph.subgraphs.signal import decided_moves, market_source
 
 _MADE = "signal_generate: "
 """How a line of the history begins whose attempt reached a signal."""
@@ -46,13 +46,13 @@ _LIMITS = {
 
 
 def judgement(
-    state: TradingState, trading: Trading, run: Any, against: pd.Series[float], questions: Iterable[str]
+    state: TradingState, trading: Trading, bar_notes: Sequence[str], run: Any, against: pd.Series[float]
 ) -> dict[str, Any]:
-    """The judgement of a run; ``questions`` are what its data leave open."""
+    """The judgement of a run; notes on its bars are open questions until a person decides about them."""
     proof = progress_of(state)["validation"].get("data_summary", {}).get("causality") or {}
     circumstances = Circumstances(
         synthetic=market_source(state, trading.resources).synthetic,
-        questions=[*questions],
+        questions=() if decided_moves(state) else bar_notes,
         proof=proof.get("coverage", {}).get("method", ""),
         split=trading.resources.split,
         limits=_limits(state, trading, run, language(state)),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -48,7 +49,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             return {"session": None}
         sessions = sessions[sessions <= done]
     levels, user_language = _benchmark_levels(state, trading), language(state)
-    questions = _bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language)
+    bar_notes = _bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language)
     summary = summarise(
         ledger,
         run_id,
@@ -58,7 +59,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
         cash=trading.opening_cash(state),
         index=levels,
         benchmark=_traded_market(state, trading),
-        judge=lambda run, against: judgement(state, trading, run, against, questions),
+        judge=partial(judgement, state, trading, bar_notes),
     )
     understood = _with_first_fills(state, trading, sessions, ledger.results(run_id))
     own: Sequence[Note] = ()
@@ -70,7 +71,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     summary["notes"] = [
         *decided_moves(state),
         *_late_notes(state, trading, sessions, user_language),
-        *questions,
+        *bar_notes,
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
         *notes,

@@ -36,13 +36,6 @@ class Circumstances:
     limits: Mapping[str, str] = field(default_factory=dict)
 
 
-VERDICTS: Final = (
-    *("never traded", "synthetic data", "data questions open", "too short", "sampled proof", "one position"),
-    *("gain is from open positions", "no evidence", "weak", "some", "strong"),
-)
-"""Every verdict: the first seven say why there can be none. A run has the first whose rule holds."""
-
-
 def judge(
     run: JudgedRun, against: pd.Series[float], tries: Tries, circumstances: Circumstances
 ) -> dict[str, Any]:
@@ -131,6 +124,10 @@ _RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (
     ("weak", _reaches(_WEAK)),
     ("no evidence", lambda _: True),
 )
+
+
+VERDICTS: Final = tuple(name for name, _ in _RULES)
+"""Every verdict: the first seven say why there can be none. A run has the first whose rule holds."""
 
 
 def cut_off_of(model: str) -> str | None:

@@ -13,7 +13,7 @@ from quantgraph._util.texts import escape_controls, say, short_line
 from quantgraph.page._data import RunView, curve, drawdown, page_json
 from quantgraph.page._drawings import labels
 from quantgraph.page._page import Page, environment, red_rises, scripts, value_text
-from quantgraph.page._summary import day_text, way
+from quantgraph.page._summary import day_text, verdict, way
 from quantgraph.report import value_numbers
 from quantgraph.report.metrics import Metric, metric_rows, table_metrics
 
@@ -240,6 +240,7 @@ def run_differences(views: Sequence[RunView]) -> Iterator[tuple[str, list[str]]]
         "said": ["\n".join(view.understood) for view in views],
         "source": [str(view.result["source"]["name"]) for view in views],
         "window": [" - ".join(filter(None, _window(view))) for view in views],
+        "verdict": [verdict(view) for view in views],
         "evaluated_from": [str(view.result.get("evaluated_from") or "") for view in views],
     }
     names = dict.fromkeys(name for view in views for name in sorted(view.parameters))

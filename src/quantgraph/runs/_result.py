@@ -742,9 +742,7 @@ def _different_requests(results: Sequence[Mapping[str, Any]]) -> dict[str, list[
     traded = [result.get("symbols") or [] for result in results]
     common = set(traded[0]).intersection(*traded)
     own = [", ".join(symbol for symbol in symbols if symbol not in common) for symbols in traded]
-    judged = [result.get("judgement") for result in results]
     rows = {
-        "verdict": [str(each["verdict"]) if each else "" for each in judged],
         "ended": [str(result["ended_because"] or result["state"]) for result in results],
         "plan": [json.dumps(plan, ensure_ascii=False, sort_keys=True) if plan else "" for plan in plans],
         "traded": [
