@@ -101,6 +101,16 @@ def test_a_lacking_benchmark_of_an_option_is_refused_at_once(prices, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_benchmark_that_ends_before_the_run_is_left_out_and_said(prices, tmp_path):
+    table, other = pd.read_csv(prices, dtype={"trade_date": str}), "600036.SH"
+    known = table[(table["ts_code"] != other) | (table["trade_date"] < "20250801")]
+    options = {"plan": TradePlan(benchmark=other), "source": known, "out": tmp_path, "model": "keyless"}
+    result = run_strategy(f"{SHARE}, {RULE}, 2025-07 to 2025-10", **options)
+    assert result["ended_because"] == "done"
+    assert result["index"] is None
+    assert f"the source has no {other} to compare with" in result["notes"]
+
+
 @pytest.fixture
 def without_unit(prices, tmp_path):
     """Prices of one stock whose volumes are in a unit that nothing shows."""

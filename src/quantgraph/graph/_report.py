@@ -249,10 +249,19 @@ def _benchmark_levels(state: TradingState, trading: Trading) -> pd.DataFrame | N
     request, plan = request_of(state)["checked"], trading.plan_of(state)
     code = plan.benchmark or request.get("index_code")
     source = market_source(state, trading.resources)
-    first, last = session_of(request["start"]), session_of(request["end"])
+    first, last = session_of(request["start"]), trading.sessions(state)[-1]
     with suppress(*_INDEX_ERRORS):
-        return None if code is None else source.index_bars(code, first, last)
+        return None if code is None else _reaching(last, source.index_bars(code, first, last))
     with suppress(*_INDEX_ERRORS):
         bars = source.bars([str(plan.benchmark)], first, last) if plan.benchmark else {}
-        return pd.concat({name: bars[name][plan.benchmark] for name in ("open", "close")}, axis=1)
+        levels = {name: bars[name][plan.benchmark] for name in ("open", "close")}
+        return _reaching(last, pd.concat(levels, axis=1))
     return None
+
+
+def _reaching(last: pd.Timestamp, levels: pd.DataFrame) -> pd.DataFrame:
+    """The levels; ``NoData`` if they end before a run does: the rest would be a line without a move."""
+    known = levels["close"].dropna().index
+    if not len(known) or known[-1] < last - _LATE:
+        raise NoData("the levels end before the run")
+    return levels
