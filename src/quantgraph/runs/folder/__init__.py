@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         ledger_location,
         lock_folder,
         read_manifest,
+        stored_data,
         unpack_example_run,
     )
 
@@ -22,6 +23,7 @@ __all__ = [
     "ledger_location",
     "lock_folder",
     "read_manifest",
+    "stored_data",
     "unpack_example_run",
 ]
 
