@@ -170,5 +170,6 @@ def test_an_action_is_carried_out_by_hand_and_the_execution_stays_where_it_is(ma
     assert [each["close"] for each in execute_action(action, context)] == [PRICE]
     unknown = execute_action(parse_action(call("get_moon"), step=1), context)
     assert "there is no tool 'get_moon'" in unknown["error"]
+    assert "place_order" not in unknown["error"]
     assert execute_action(parse_action(decide("buy"), step=1), context) is None
     assert context.state == {}

@@ -260,7 +260,8 @@ def allowed_tool(
     if made.count(wanted) >= most:
         raise NoProgress(again.format(name=name, most=most))
     if name not in tools:
-        raise BadOption(f"there is no tool {name!r:.80}; there is {', '.join(tools)}")
+        known = ", ".join(each for each in tools if each != "place_order")  # in JSON it is the decision
+        raise BadOption(f"there is no tool {name!r:.80}; there is {known}")
     made.append(wanted)
     return tools[name]
 
