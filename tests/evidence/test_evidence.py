@@ -49,8 +49,8 @@ def test_p_of_noise_is_uniform():
     passed = 0
     for seed in range(20):
         found = []
-        for rule in range(40):
-            bars = walk(1_000 * seed + rule, 200, 6, drift=0.0)
+        for rule in range(30):
+            bars = walk(1_000 * seed + rule, 120, 4, drift=0.0)
             found.append(placebos_of(bars, noise(bars, 7_000 + 1_000 * seed + rule), count=39).p)
         ordered, count = np.sort(found), len(found)
         steps = np.arange(1, count + 1) / count

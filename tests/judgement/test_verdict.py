@@ -85,7 +85,10 @@ def once(bars, *cells):
 
 IMPOSSIBLE = {
     "synthetic data": ({}, {"circumstances": Circumstances(synthetic=True)}),
-    "data questions open": ({}, {"circumstances": Circumstances(questions=["a split is missing"])}),
+    "data questions open": (
+        {},
+        {"circumstances": Circumstances(questions=[{"zh": "少了拆分", "en": "a split is missing"}])},
+    ),
     "never traded": ({"signal": []}, {}),
     "too short": ({"rows": 200}, {}),
     "sampled proof": ({}, {"circumstances": Circumstances(proof="sampled")}),

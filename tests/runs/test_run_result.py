@@ -168,7 +168,7 @@ def test_a_cell_is_the_first_screen_of_the_page(short):
         f"{sessions[0][:4]}-{sessions[0][4:6]}-{sessions[0][6:]}",
         "2025-03-31",
         "交易：",
-        "合成数据",
+        "合成数据，",
     ]
     assert [*map(shown.index, told)] == sorted(map(shown.index, told)), "figures first, provenance last"
     for figure in re.findall(r"<b style='font-size:150%'>([^<]+)</b>", shown):

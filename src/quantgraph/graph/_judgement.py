@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 
-from quantgraph._util.texts import Language, Note
+from quantgraph._util.texts import Note
 from quantgraph.broker import ModelDecider
 from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading
@@ -18,44 +18,24 @@ from quantgraph.judgement import Circumstances, Tries, counted, cut_off_of, judg
 from quantgraph.llm import KeylessPlanner, model_facts
 from quantgraph.market import sessions_in_a_year
 from quantgraph.recording.scope import call_once
-from quantgraph.runtime.endings import language
 from quantgraph.runtime.graph_state import progress_of, request_of
 from quantgraph.subgraphs.signal import decided_moves, market_source
 
 _MADE = "signal_generate: "
 """How a line of the history begins whose attempt reached a signal."""
-_LIMITS = {
-    "survivorship": Note(
-        zh="股票是今天选的：当时还不知道哪些会留下来",
-        en="the symbols were chosen today: which of them would last was not known then",
-    ),
-    "unadjusted": Note(
-        zh="行情没有昨收，分红和拆分看不出来",
-        en="the prices have no previous close: dividends and splits are not seen",
-    ),
-    "memory": Note(
-        zh="决策模型 {model} 的训练截止于 {until}，它可能记得这段行情",
-        en="the training of {model} ends in {until}: it may remember these prices",
-    ),
-    "memory_unknown": Note(
-        zh="决策模型 {model} 的训练截止日期未知，它可能记得这段行情（设置 models.cut_off）",
-        en="it is not known when the training of {model} ends: it may remember these prices (set "
-        "models.cut_off)",
-    ),
-}
 
 
 def judgement(
-    state: TradingState, trading: Trading, bar_notes: Sequence[str], run: Any, against: pd.Series[float]
+    state: TradingState, trading: Trading, bar_notes: Sequence[Note], run: Any, against: pd.Series[float]
 ) -> dict[str, Any]:
     """The judgement of a run; notes on its bars are open questions until a person decides about them."""
     proof = progress_of(state)["validation"].get("data_summary", {}).get("causality") or {}
     circumstances = Circumstances(
         synthetic=market_source(state, trading.resources).synthetic,
-        questions=() if decided_moves(state) else bar_notes,
+        questions=() if decided_moves(state) else [asdict(note) for note in bar_notes],
         proof=proof.get("coverage", {}).get("method", ""),
         split=trading.resources.split,
-        limits=_limits(state, trading, run, language(state)),
+        limits=_limits(state, trading, run),
     )
     return judge(run, against, _tries(state, trading, run), circumstances)
 
@@ -90,22 +70,21 @@ def _words(state: TradingState) -> str:
     return f"{rule['entry']} | {rule['exit']}" if rule else json.dumps(request["params"], sort_keys=True)
 
 
-def _limits(state: TradingState, trading: Trading, run: Any, user_language: Language) -> dict[str, str]:
-    """What a run of this kind cannot tell."""
-    known: dict[str, Mapping[str, str]] = {}
+def _limits(state: TradingState, trading: Trading, run: Any) -> dict[str, dict[str, str]]:
+    """What a run of this kind cannot tell, by name with what fills its words."""
+    known: dict[str, dict[str, str]] = {}
     if len(run.bars["close"].columns) > 1 and not request_of(state)["checked"].get("index_code"):
         known["survivorship"] = {}
     if "pre_close" not in run.bars:
         known["unadjusted"] = {}
-    if isinstance(trading.decider, ModelDecider):
-        for role in trading.decider.roles:
-            asked = trading.model(role)
-            if isinstance(asked, KeylessPlanner):
-                continue
-            model = model_facts(asked).name
-            until = trading.resources.settings.of_role(role).cut_off or cut_off_of(model)
-            if until is None:
-                known["memory_unknown"] = {"model": model}
-            elif f"{run.days.index[0]:%Y-%m}" <= until:
-                known["memory"] = {"model": model, "until": until}
-    return {name: _LIMITS[name].text(user_language).format(**filled) for name, filled in known.items()}
+    for role in trading.decider.roles if isinstance(trading.decider, ModelDecider) else ():
+        asked = trading.model(role)
+        if isinstance(asked, KeylessPlanner):
+            continue
+        model = model_facts(asked).name
+        until = trading.resources.settings.of_role(role).cut_off or cut_off_of(model)
+        if until is None:
+            known["memory_unknown"] = {"model": model}
+        elif f"{run.days.index[0]:%Y-%m}" <= until:
+            known["memory"] = {"model": model, "until": until}
+    return known

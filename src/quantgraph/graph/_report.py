@@ -49,7 +49,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
             return {"session": None}
         sessions = sessions[sessions <= done]
     levels, user_language = _benchmark_levels(state, trading), language(state)
-    bar_notes = _bar_notes(progress_of(state)["validation"].get("issues_found", ()), user_language)
+    bar_notes = _bar_notes(progress_of(state)["validation"].get("issues_found", ()))
     summary = summarise(
         ledger,
         run_id,
@@ -71,7 +71,7 @@ def report_node(state: TradingState, *, trading: Trading) -> dict[str, Any]:
     summary["notes"] = [
         *decided_moves(state),
         *_late_notes(state, trading, sessions, user_language),
-        *bar_notes,
+        *(note.text(user_language) for note in bar_notes),
         *_plan_notes(state, trading, user_language),
         *_early_notes(state, trading, user_language),
         *notes,
@@ -170,9 +170,9 @@ _OF_BARS = {
 """Findings about bars that change the account, as its notes say them."""
 
 
-def _bar_notes(found: Iterable[Mapping[str, Any]], user_language: Language) -> list[str]:
-    known = [each for each in found if each["code"] in _OF_BARS]
-    return [_OF_BARS[each["code"]].text(user_language).format(**each) for each in known]
+def _bar_notes(found: Iterable[Mapping[str, Any]]) -> list[Note]:
+    known = [(_OF_BARS[each["code"]], each) for each in found if each["code"] in _OF_BARS]
+    return [Note(zh=note.zh.format(**each), en=note.en.format(**each)) for note, each in known]
 
 
 def _plan_notes(state: TradingState, trading: Trading, user_language: Language) -> list[str]:

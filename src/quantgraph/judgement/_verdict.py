@@ -26,14 +26,15 @@ class Circumstances:
     """What is known of a run beside its account.
 
     ``questions`` are those that the data leave open; ``proof`` is ``all``, ``sampled`` or, without one,
-    empty; ``split`` is a date whose two sides are compared; ``limits`` say what it cannot tell, by name.
+    empty; ``split`` is a date whose two sides are compared; ``limits`` are what it cannot tell, by name,
+    with what fills their words. Texts are in both languages, by ``zh`` and ``en``.
     """
 
     synthetic: bool = False
-    questions: Sequence[str] = ()
+    questions: Sequence[Mapping[str, str]] = ()
     proof: str = ""
     split: str = ""
-    limits: Mapping[str, str] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 def judge(

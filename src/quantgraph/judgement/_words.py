@@ -27,7 +27,7 @@ _IMPOSSIBLE: Mapping[str, tuple[Note, Note]] = {
             zh="行情是算出来的；这里的收益不说明任何真实股票",
             en="the prices are computed; a return on them says nothing of any real stock",
         ),
-        Note(zh="用真实行情再跑一次：--prices", en="Run it on real prices: --prices"),
+        Note(zh="换成真实行情再跑一次", en="Run it on real prices: --source FILE"),
     ),
     "data questions open": (
         Note(
@@ -72,6 +72,26 @@ _IMPOSSIBLE: Mapping[str, tuple[Note, Note]] = {
 """Reasons and next action where there can be no judgement."""
 
 
+_LIMITS: Mapping[str, Note] = {
+    "survivorship": Note(
+        zh="股票是今天选的：当时还不知道哪些会留下来",
+        en="the symbols were chosen today: which of them would last was not known then",
+    ),
+    "unadjusted": Note(
+        zh="行情没有昨收，分红和拆分看不出来",
+        en="the prices have no previous close: dividends and splits are not seen",
+    ),
+    "memory": Note(
+        zh="决策模型 {model} 的训练截止于 {until}，它可能记得这段行情",
+        en="the training of {model} ends in {until}: it may remember these prices",
+    ),
+    "memory_unknown": Note(
+        zh="决策模型 {model} 的训练截止日期未知，它可能记得这段行情（设置 models.cut_off）",
+        en="it is not known when the training of {model} ends: it may remember these prices (set "
+        "models.cut_off)",
+    ),
+}
+
 _MANY = 100
 """Years beyond which there is no sense in a number."""
 _NONE = "–"
@@ -104,11 +124,14 @@ def _filled(notes: tuple[Note, Note], judgement: _Numbers) -> Iterator[Note]:
         "sessions": sessions,
         "more": judgement["periods"] - sessions,
         "count": len(questions),
-        "first": next(iter(questions), ""),
         "unsold": judgement["open_gain"],
         "gain": judgement["gain"],
     }
-    return (Note(zh=note.zh.format(**values), en=note.en.format(**values)) for note in notes)
+    first: _Numbers = next(iter(questions), {"zh": "", "en": ""})
+    return (
+        Note(zh=note.zh.format(first=first["zh"], **values), en=note.en.format(first=first["en"], **values))
+        for note in notes
+    )
 
 
 def _of_evidence(judgement: _Numbers) -> Note:
@@ -196,13 +219,20 @@ def _rows(judgement: _Numbers) -> Iterator[tuple[Note, Note]]:
     yield (
         Note(zh="成本 2 倍、5 倍", en="costs x 2, x 5"),
         Note(
-            zh=f"{double}、{five}；成交额的 {even} 是盈亏平衡，付了 {paid}",
-            en=f"{double}, {five}; break-even at {even} of what was traded, {paid} paid",
+            zh=f"{double}、{five}；成交额的万分之 {even} 是盈亏平衡，付了万分之 {paid}",
+            en=f"{double}, {five}; break-even at {even} bp of what was traded, {paid} bp paid",
         ),
     )
-    if judgement["limits"]:
-        texts = "; ".join(judgement["limits"].values())
-        yield Note(zh="看不出的", en="what it cannot tell"), Note(zh=texts, en=texts)
+    if limits := judgement["limits"]:
+        yield Note(zh="看不出的", en="what it cannot tell"), _limits(limits)
+
+
+def _limits(limits: Mapping[str, Mapping[str, str]]) -> Note:
+    notes = [(_LIMITS[name], filled) for name, filled in limits.items()]
+    return Note(
+        zh="；".join(note.zh.format(**filled) for note, filled in notes),
+        en="; ".join(note.en.format(**filled) for note, filled in notes),
+    )
 
 
 def _split_row(split: _Numbers) -> tuple[Note, Note]:
@@ -296,4 +326,4 @@ def _probability(number: float | None) -> str:
 
 
 def _points(number: float | None) -> str:
-    return _NONE if number is None else f"{number * 10_000:.0f} bp"
+    return _NONE if number is None else f"{number * 10_000:.0f}"

@@ -49,3 +49,8 @@ def test_where_defaults_are_taken_the_verdict_says_it(tmp_path):
     assert result["ended_because"] == "done"
     assert result.verdict.startswith("从未成交：")
     assert "完成" not in result.verdict
+
+
+def test_a_short_window_without_a_purchase_is_no_question(tmp_path):
+    result = asked("000341.SZ，RSI低于1买入，RSI高于60卖出，2024年3月", tmp_path)
+    assert (result["ended_because"], result["judgement"]["verdict"]) == ("done", "never traded")

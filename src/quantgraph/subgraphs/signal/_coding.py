@@ -141,7 +141,7 @@ _SENT = ("meaning_differs", "meaning_on_schedule", "meaning_lost_number", "meani
 """Findings that go back to the model that wrote free code, each kind once."""
 _FAULTS = ("meaning_differs", "meaning_review")
 """Findings with a cell that shows them: with one of these a run does not end done."""
-_NEVER_BUYS = "no_trades"
+_NEVER_BUYS = "never_buys"
 """The finding that a rule cannot trade in the window: with it a run goes on if nobody can be asked."""
 MAX_GENERATIONS = 6
 """Times that code is asked for in a request before no finding goes back any more."""
@@ -204,8 +204,7 @@ def fault_update(state: SignalSubgraphState, fault: Mapping[str, Any], resources
     words, own = language(state), request_of(state)["own"]
     line = issue_text(fault, words)
     if fault["code"] == _NEVER_BUYS:
-        waits = resources.on_clarify == "fail"  # the run ends with the question
-        if (own and not own["said"]) or not (waits or _can_ask(state, resources)):
+        if (own and not own["said"]) or not _can_ask(state, resources):
             return {}
         options = say(words, zh="照样运行|停止", en="go on all the same|stop").split("|")
         return _question_about_code(state, _never_buys_text(state), options)
