@@ -26,7 +26,7 @@ def made(
 ):
     steps = np.random.default_rng(seed).normal(0, 0.01, 500)
     values = pd.Series(100 * np.cumprod(1 + steps), DAYS).iloc[part]
-    return try_of(run, words, [code], symbols, values, attempts=attempts, sharpe=0.5)
+    return try_of(run, words, [code], symbols, values, attempts=attempts)
 
 
 def test_the_same_words_with_other_numbers_are_one_family(tmp_path):
@@ -76,7 +76,7 @@ def test_independent_tries_are_as_many_and_alike_ones_fewer(tmp_path):
     for place in range(40):
         own = np.random.default_rng(1 + place).normal(0, 0.01, 500)
         values = pd.Series(100 * np.cumprod(1 + common + own), DAYS)
-        found = counted(try_of(f"run {place}", "a rule", [], ("A",), values, attempts=1, sharpe=0.5), alike)
+        found = counted(try_of(f"run {place}", "a rule", [], ("A",), values, attempts=1), alike)
     assert found.counted == 40
     assert found.effective == pytest.approx(0.5 + 0.5 * 40, abs=2)  # rho + (1 - rho) N, rho = 1/2
 
@@ -129,3 +129,9 @@ def test_runs_of_one_folder_and_of_a_shared_file_are_counted(tmp_path, monkeypat
     assert judgement("other", 5)["tries"]["counted"] == 1
     monkeypatch.setenv("QUANTGRAPH_TRIES", str(tmp_path / "all.jsonl"))
     assert [judgement(out, days)["tries"]["counted"] for out, days in (("a", 5), ("b", 10))] == [1, 2]
+
+
+def test_an_account_that_lost_all_is_a_try_too(tmp_path):
+    values = pd.Series([100.0, 50.0, 0.0, 0.0], pd.bdate_range("2024-01-01", periods=4))
+    found = counted(try_of("a", "a rule", [], ("A",), values), tmp_path / TRIES_FILE)
+    assert found.counted == 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,9 +13,8 @@ from quantgraph._util.texts import Note
 from quantgraph.broker import ModelDecider
 from quantgraph.graph._state import TradingState
 from quantgraph.graph._trading import Trading
-from quantgraph.judgement import Circumstances, Tries, counted, cut_off_of, judge, sharpe_of, try_of
+from quantgraph.judgement import Circumstances, Tries, counted, cut_off_of, judge, try_of
 from quantgraph.llm import KeylessPlanner, model_facts
-from quantgraph.market import sessions_in_a_year
 from quantgraph.recording.scope import call_once
 from quantgraph.runtime.graph_state import progress_of, request_of
 from quantgraph.subgraphs.signal import decided_moves, market_source
@@ -42,18 +40,9 @@ def judgement(
 
 def _tries(state: TradingState, trading: Trading, run: Any) -> Tries:
     """The tries of this rule so far, with this one; a replay has the recorded ones."""
-    periods = sessions_in_a_year(pd.DatetimeIndex(run.days.index))
-    sharpe = float(sharpe_of(run.account.returns.to_numpy())[0].per_year(periods))
-    strategy = trading.strategy(state)
-    own = try_of(
-        state["run_id"],
-        _words(state),
-        strategy.get("cells", ()),
-        list(run.bars["close"].columns),
-        run.values,
-        attempts=max(1, sum(line.startswith(_MADE) for line in state.get("execution_history", ()))),
-        sharpe=None if math.isnan(sharpe) else sharpe,
-    )
+    cells, symbols = trading.strategy(state).get("cells", ()), list(run.bars["close"].columns)
+    made = sum(line.startswith(_MADE) for line in state.get("execution_history", ()))
+    own = try_of(state["run_id"], _words(state), cells, symbols, run.values, attempts=max(1, made))
     path = trading.resources.tries
     line = {"tries": {name: value for name, value in asdict(own).items() if name != "run"}}
     found = call_once("fact", line, lambda: asdict(counted(own, path)))

@@ -20,6 +20,7 @@ from quantgraph.judgement._sharpe import (
     deflated_sharpe,
     power_of,
     probabilistic_sharpe,
+    returns_of,
     sessions_needed,
     sharpe_of,
 )
@@ -73,7 +74,7 @@ def card(
     """
     account = Account(run)
     exposure = float((run.days["stocks"] / run.days["value"]).mean()) if len(run.days) else 0.0
-    held = _returns(np.asarray(against, np.float64)) * exposure
+    held = returns_of(np.asarray(against, np.float64)) * exposure
     excess = account.returns - held
     result = {
         "sessions": len(excess),
@@ -92,7 +93,9 @@ def card(
             "paid": account.paid,
         },
     }
-    result["split"] = _sides(run, account.returns, _returns(np.asarray(against, np.float64)), split, periods)
+    result["split"] = _sides(
+        run, account.returns, returns_of(np.asarray(against, np.float64)), split, periods
+    )
     return result | _inference(account.returns, excess, tries, periods)
 
 
@@ -181,13 +184,6 @@ def _finite(number: float | np.floating[Any]) -> float | None:
     return float(number) if math.isfinite(number) else None
 
 
-def _returns(values: Array) -> Array:
-    """Simple returns; 0 after all was lost."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = values[1:] / values[:-1] - 1
-    return np.where(np.isfinite(found), found, 0.0)
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Moves:
     """The fills by place of their session and symbol."""
@@ -209,7 +205,7 @@ class Account:
     @cached_property
     def returns(self) -> Array:
         """Simple returns of the sessions."""
-        return _returns(self._values)
+        return returns_of(self._values)
 
     @cached_property
     def gain(self) -> float:

@@ -55,6 +55,13 @@ class Shape:
         return 1 - self.skewness * at + (self.kurtosis - 1) / 4 * at**2
 
 
+def returns_of(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Simple returns of values; 0 after all was lost."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = values[1:] / values[:-1] - 1
+    return np.where(np.isfinite(found), found, 0.0)
+
+
 def sharpe_of(returns: NDArray[np.float64]) -> tuple[SessionSharpe, Shape]:
     """The ratio of returns of sessions (deviation with ddof 1), and their shape (biased moments).
 

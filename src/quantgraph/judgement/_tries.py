@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,6 +21,8 @@ import pandas as pd
 from quantgraph._util.canonical_json import canonical_json, content_hash
 from quantgraph._util.files import storage_errors
 from quantgraph._util.parsing import parse_code
+from quantgraph.judgement._sharpe import returns_of, sharpe_of
+from quantgraph.market import sessions_in_a_year
 
 TRIES_FILE = "tries.jsonl"
 _MOST_SYMBOLS = 50
@@ -70,21 +72,29 @@ class Tries:
 
 
 def try_of(
-    run: str, words: str, cells: Sequence[str], symbols: Sequence[str], values: pd.Series[float], **kept: Any
+    run: str,
+    words: str,
+    cells: Sequence[str],
+    symbols: Sequence[str],
+    values: pd.Series[float],
+    *,
+    attempts: int = 1,
 ) -> Try:
-    """The line of a run from its values, the initial cash first; ``kept`` are ``attempts`` and ``sharpe``."""
+    """The line of a run from its values, the initial cash first."""
     weeks = values.resample("W-SUN").last().pct_change(fill_method=None).iloc[1:].dropna()
     mondays = (pd.DatetimeIndex(weeks.index) - pd.Timedelta(days=6)).strftime("%Y%m%d")
     found = dict(zip(mondays, weeks.round(6).tolist(), strict=True))
     days = pd.DatetimeIndex(values.index[1:])
+    ratio, _ = sharpe_of(returns_of(np.asarray(values, np.float64)))
     return Try(
         run=run,
         families=(*_family("words", _NUMBER.sub("#", words.casefold())), *_family("code", _skeleton(cells))),
         first=f"{days[0]:%Y%m%d}",
         last=f"{days[-1]:%Y%m%d}",
         symbols=tuple(symbols) if len(symbols) <= _MOST_SYMBOLS else (),
+        attempts=attempts,
+        sharpe=None if math.isnan(ratio) else float(ratio.per_year(sessions_in_a_year(days))),
         weeks=found,
-        **kept,
     )
 
 
