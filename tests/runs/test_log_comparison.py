@@ -129,7 +129,7 @@ def test_ids_and_the_order_of_rows_are_not_compared(copy):
 def test_a_session_that_was_not_committed_is_not_compared_and_is_kept_once_after_a_resume(recorded, tmp_path):
     with pytest.raises(RuntimeError, match="switched off"):
         run_strategy(SENTENCE, decider=Stepper(fails_on="0107"), out=tmp_path)
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("*/")
     counts = Counter(day for day, _ in steps(folder))
     assert counts.pop("0107") in {1, 2}  # the other symbol may not have begun
     assert counts == dict.fromkeys(DAYS[:3], 2)

@@ -135,7 +135,7 @@ def test_a_killed_run_replays_as_far_as_it_got_and_after_a_resume_to_its_end(tmp
             | {"OPENAI_BASE_URL": stub.base_url, "OPENAI_API_KEY": "sk-test", "QUANTGRAPH_MODEL": "stub"},
         )
         assert done.returncode == -9
-        (folder,) = (tmp_path / "runs").iterdir()
+        (folder,) = (tmp_path / "runs").glob("*/")
         with Ledger(folder / "ledger.sqlite") as book:
             assert f"{book.last_session(folder.name):%Y%m%d}" == "20240115"
         assert replay(folder).differences == ()

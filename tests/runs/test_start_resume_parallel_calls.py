@@ -71,7 +71,7 @@ def test_a_run_that_was_killed_during_parallel_calls_repeats_no_answered_one(tmp
         run_strategy(
             spec, decider=panel(paid, breaks=True), out=tmp_path, source="sample", resources=resources
         )
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("*/")
     told = resume_run(folder, decider=panel(paid, 2), resources=resources)
     assert told["ended_because"] == "done", told["error"]
     days = [f"2025-01-0{day}" for day in (2, 3, 6, 7)]

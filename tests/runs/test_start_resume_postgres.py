@@ -52,7 +52,7 @@ def test_a_run_whose_database_server_stops_is_resumed_when_it_is_back(tmp_path, 
             SENTENCE, out=tmp_path, resources=Resources(ledger=where, checkpointer=checkpointer, watch=stop)
         )
     server.start()
-    (folder,) = tmp_path.iterdir()
+    (folder,) = tmp_path.glob("*/")
     with saver(where) as checkpointer:
         assert resume_run(folder, resources=Resources(checkpointer=checkpointer))["ended_because"] == "done"
     assert replay(folder, resources=Resources(ledger=where)).differences == ()

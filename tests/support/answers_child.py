@@ -177,7 +177,7 @@ def run_step(folder: Path, saver: Any, step: int) -> dict[str, Any]:
     if not step:
         spec = RunSpec(question=SENTENCE, on_clarify="ask")
         return {"next": outcome(run_strategy(spec, out=folder / "runs", resources=resources))}
-    (run,) = (folder / "runs").iterdir()
+    (run,) = (folder / "runs").glob("*/")
     told: dict[str, Any] = {"again": outcome(resume_run(run, resources=resources)), "refused": None}
     try:
         resume_run(run, answer=FOREIGN, resources=resources)

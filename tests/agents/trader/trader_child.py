@@ -102,13 +102,13 @@ def play(folder: Path, point: int, database: str | None) -> dict[str, Any]:
             run_strategy(SENTENCE, decider="trader", out=place, resources=given)
 
     def go_on() -> None:
-        (run,) = place.iterdir()
+        (run,) = place.glob("*/")
         with resources(database, schema) as given:
             assert resume_run(run, resources=given)["ended_because"] == "done"
 
     def repeat() -> None:
         os.environ["OPENAI_BASE_URL"] = "http://127.0.0.1:1/v1"
-        (run,) = place.iterdir()
+        (run,) = place.glob("*/")
         url = in_schema(database, schema) if database else None
         assert replay(run, resources=Resources(ledger=url) if url else None).identical
 
@@ -116,7 +116,7 @@ def play(folder: Path, point: int, database: str | None) -> dict[str, Any]:
     if point:
         ends.append(forked(go_on))
     ends.append(forked(repeat))
-    (run,) = place.iterdir()
+    (run,) = place.glob("*/")
     return {"ends": ends, "run": str(run), **left(run, in_schema(database, schema) if database else None)}
 
 
