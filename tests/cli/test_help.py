@@ -74,9 +74,9 @@ def test_a_wrong_call_is_one_line_within_a_second_of_cpu(arguments, says, tmp_pa
     assert min(spent) < 1.0
 
 
-def test_help_lists_fourteen_commands_in_groups_with_run_first(tmp_path):
+def test_help_lists_fifteen_commands_in_groups_with_run_first(tmp_path):
     names = [name for group in GROUPS.values() for name in group]
-    assert len(names) == len({*names}) == 14
+    assert len(names) == len({*names}) == 15
     registered = {each.name or each.callback.__name__ for each in app.registered_commands}
     assert {*names} == registered | {each.name for each in app.registered_groups}
     shown = called("--help", place=tmp_path).stdout

@@ -1,7 +1,8 @@
 """How often a rule was tried: what counts, what is independent, what a kill leaves."""
 
 import json
-import multiprocessing
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -90,18 +91,23 @@ def test_a_line_that_was_cut_off_costs_itself_alone(tmp_path):
     assert counted(made("d", seed=3), path).counted == 3
 
 
-def _write(path, worker):
-    for place in range(50):
-        counted(made(f"{worker}-{place}", seed=100 * worker + place), path)
+WRITES = """
+import sys
+from pathlib import Path
+import pandas as pd
+from quantgraph.judgement import counted, try_of
+days = pd.bdate_range("2023-01-02", periods=60)
+for place in range(50):
+    values = pd.Series([100.0 + place + day * int(sys.argv[2]) for day in range(60)], days)
+    counted(try_of(f"{sys.argv[2]}-{place}", "a rule", [], ("A",), values), Path(sys.argv[1]))
+"""
 
 
 def test_processes_that_write_at_once_lose_no_line(tmp_path):
-    path, context = tmp_path / TRIES_FILE, multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_write, args=(path, worker)) for worker in range(3)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    path = tmp_path / TRIES_FILE
+    commands = [[sys.executable, "-c", WRITES, str(path), str(worker)] for worker in range(1, 4)]
+    workers = [subprocess.Popen(command) for command in commands]
+    assert [worker.wait() for worker in workers] == [0, 0, 0]
     assert len([json.loads(line) for line in path.read_text().split()]) == 150
 
 

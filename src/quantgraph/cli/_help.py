@@ -14,7 +14,7 @@ from quantgraph._util.packages import entries
 GROUPS: Mapping[str, Sequence[str]] = {
     "Run a sentence": ("run", "resume"),
     "Look at runs": ("show", "runs", "compare", "logs"),
-    "Check": ("data", "audit", "verify", "replay", "ledger"),
+    "Check": ("data", "audit", "evidence", "verify", "replay", "ledger"),
     "Agents and servers": ("trader", "mcp"),
     "This machine": ("doctor",),
 }

@@ -29,7 +29,7 @@ from quantgraph.data import EVENT_FIELDS, STATUS_FIELDS
 
 Panels = Mapping[str, Mapping[str, pd.DataFrame]]
 
-_HALF_A_YEAR = 120
+_A_YEAR = 240
 """Cells of sessions and symbols in which most rules buy at least once."""
 MISSING_SHARE = 0.5
 """A symbol or a signal with more missing cells gets a warning."""
@@ -208,7 +208,7 @@ def _opinions(name: str, signal: pd.DataFrame, counts: Mapping[str, int]) -> Ite
             f"than the {len(signal.index)} sessions there are?",
         )
     elif not counts["buy"]:
-        code = "never_buys" if signal.size >= _HALF_A_YEAR else "no_trades"
+        code = "never_buys" if signal.size >= _A_YEAR else "no_trades"
         yield Finding(severity="warning", code=code, message=f"{name} never buys in this window")
     if MISSING_SHARE * signal.size < missing < signal.size:
         yield Finding(

@@ -184,7 +184,7 @@ def recorded_ledger(manifest: Manifest) -> str | None:
 
 
 def stored_data(folder: Path) -> DataState:
-    """The data of a run, to be read; BadFile if they are no folder in its folder."""
+    """The data of a run, to be read; BadFile if something else has their name."""
     place = folder / "data"
     if place.is_symlink() or (place.exists() and not place.is_dir()):
         raise BadFile(f"{place} is not read: it must be a folder", path=str(place))
