@@ -51,11 +51,11 @@ def test_p_of_noise_is_uniform():
         found = []
         for rule in range(30):
             bars = walk(1_000 * seed + rule, 120, 4, drift=0.0)
-            found.append(placebos_of(bars, noise(bars, 7_000 + 1_000 * seed + rule), count=39).p)
+            found.append(placebos_of(bars, noise(bars, 7_000 + 1_000 * seed + rule), count=19).p)
         ordered, count = np.sort(found), len(found)
         steps = np.arange(1, count + 1) / count
-        # p has steps of 1/40: each is held against the middle of its step.
-        apart = np.abs(np.r_[steps - (ordered - 1 / 80), ordered - 1 / 80 - (steps - 1 / count)]).max()
+        # p has steps of 1/20: each is held against the middle of its step.
+        apart = np.abs(np.r_[steps - (ordered - 1 / 40), ordered - 1 / 40 - (steps - 1 / count)]).max()
         passed += apart <= 1.358 / math.sqrt(count)  # Kolmogorov and Smirnov at 5 %
     assert passed >= 17
 
