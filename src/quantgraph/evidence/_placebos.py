@@ -32,7 +32,8 @@ class Placebos:
     """Yearly mean returns of accounts without knowledge, and where the run stands among them.
 
     ``rank`` is 1 where none is better; ``p`` is (1 + placebos at least as good) / (1 + placebos): of a rule
-    without skill it is at most x in a part x of cases. ``returns`` are by kind: ``rotated``, the same entries
+    without skill, with a signal of its own for each symbol, it is at most x in a part x of
+    cases. ``returns`` are by kind: ``rotated``, the same entries
     and exits at other sessions; ``shuffled``, blocks of twenty sessions in another order; ``permuted``, the
     same plan on other symbols; ``random``, a decider with the run's number of fills each session.
     """
