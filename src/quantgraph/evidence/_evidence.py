@@ -18,7 +18,7 @@ from quantgraph.broker import Market, TradePlan
 from quantgraph.errors import BadOption
 from quantgraph.evidence._placebos import Made, Placebos, of_decider, of_signal
 from quantgraph.evidence._room import TIMES, Room, room_of
-from quantgraph.runs import RunResult, open_run
+from quantgraph.runs import RunResult, RunSpec, open_run
 from quantgraph.runs.folder import read_manifest, stored_data
 
 EVIDENCE_FILE = "evidence.json"
@@ -91,10 +91,9 @@ def evidence(run: str | Path | RunResult, *, placebos: int = 200, seed: int = 0)
     result = run if isinstance(run, RunResult) else open_run(run)
     if not result.get("account"):
         raise BadOption(f"run {result.get('run_id')} has no account: nothing was traded", parameter="run")
-    folder = result.folder
-    market, days = _market(folder, result), pd.DatetimeIndex(result.equity.index[1:])
+    folder, manifest = result.folder, read_manifest(result.folder)
+    market, days = _market(folder, manifest.spec, result), pd.DatetimeIndex(result.equity.index[1:])
     bars, fills = market.store.snapshot(market.data_ref)["ohlcv"], result.trades
-    manifest = read_manifest(folder)
     if result.get("signal") and manifest.identity.configuration.get("decider") == _RULE:
         name, made = _made(market, result)
         plan, cash = TradePlan.of(result.get("plan") or {}), Decimal(str(result["cash"]["final_value"]))
@@ -109,9 +108,8 @@ def evidence(run: str | Path | RunResult, *, placebos: int = 200, seed: int = 0)
     return made_of_it
 
 
-def _market(folder: Path, result: Mapping[str, Any]) -> Market:
+def _market(folder: Path, spec: RunSpec, result: Mapping[str, Any]) -> Market:
     """The market on which the run was traded, from its manifest and its data."""
-    spec = read_manifest(folder).spec
     plan = TradePlan.of(result.get("plan") or {})
     if spec.rules is None:
         raise BadOption(f"run {result['run_id']} has no rules of a market", parameter="run")

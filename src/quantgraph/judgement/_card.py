@@ -74,7 +74,8 @@ def card(
     """
     account = Account(run)
     exposure = float((run.days["stocks"] / run.days["value"]).mean()) if len(run.days) else 0.0
-    held = returns_of(np.asarray(against, np.float64)) * exposure
+    benchmark = returns_of(np.asarray(against, np.float64))
+    held = benchmark * exposure
     excess = account.returns - held
     result = {
         "sessions": len(excess),
@@ -92,10 +93,10 @@ def card(
             "break_even": account.break_even,
             "paid": account.paid,
         },
+        "split": _sides(run, account.returns, benchmark, split, periods),
+        "opened": account.opened,
+        "gain": account.gain,
     }
-    result["split"] = _sides(
-        run, account.returns, returns_of(np.asarray(against, np.float64)), split, periods
-    )
     return result | _inference(account.returns, excess, tries, periods)
 
 
@@ -219,10 +220,8 @@ class Account:
 
     @cached_property
     def _moves(self) -> _Moves:
-        orders, place = (
-            self._run.orders,
-            {f"{day:%Y-%m-%d}": at for at, day in enumerate(self._run.days.index)},
-        )
+        orders = self._run.orders
+        place = {f"{day:%Y-%m-%d}": at for at, day in enumerate(self._run.days.index)}
         day = np.array([place[each] for each in orders.days], np.int64)[orders.day]
         shares, scale = orders.shares, 10**orders.digits
         costs = np.array(orders.cost, np.float64) / scale

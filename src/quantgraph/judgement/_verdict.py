@@ -10,7 +10,7 @@ from typing import Any, Final
 import pandas as pd
 
 from quantgraph._util.texts import table_beside
-from quantgraph.judgement._card import Account, JudgedRun, card
+from quantgraph.judgement._card import JudgedRun, card
 from quantgraph.judgement._tries import Tries
 from quantgraph.market import sessions_in_a_year
 
@@ -60,15 +60,12 @@ def judge(
     """
     sessions = pd.DatetimeIndex(run.days.index)
     numbers = card(run, against, tries=tries, periods=sessions_in_a_year(sessions), split=circumstances.split)
-    account = Account(run)
-    gone = account.gain - float(run.days["realised"].sum()) - float(run.days["dividends"].sum())
+    realised, dividends = (float(run.days[name].sum()) for name in ("realised", "dividends"))
     numbers |= {
         "short": numbers["sessions"] < _A_YEAR * numbers["periods"],
         "trades": int(run.days["fills"].sum()),
-        "opened": account.opened,
         "closed": int(run.round_trips["round_trips"]),
-        "open_gain": gone,
-        "gain": account.gain,
+        "open_gain": numbers["gain"] - realised - dividends,
         "synthetic": circumstances.synthetic,
         "questions": [*circumstances.questions],
         "proof": circumstances.proof,

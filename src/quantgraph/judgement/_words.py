@@ -105,17 +105,13 @@ def is_judged(judgement: _Numbers) -> bool:
     return judgement["verdict"] in _PROFITABLE
 
 
-def verdict_name(judgement: _Numbers, language: Language) -> str:
-    """The verdict in a word or two."""
-    return _VERDICTS[judgement["verdict"]].text(language)
-
-
 def verdict_line(judgement: _Numbers, language: Language) -> str:
     """The verdict, the two reasons that decide it, and what to do next, in one line."""
     known = _IMPOSSIBLE.get(judgement["verdict"])
     reasons, action = _filled(known, judgement) if known else (_of_evidence(judgement), _next(judgement))
     colon, stop = ("：", "。") if language == "zh" else (": ", ". ")
-    return f"{verdict_name(judgement, language)}{colon}{reasons.text(language)}{stop}{action.text(language)}"
+    name = _VERDICTS[judgement["verdict"]].text(language)
+    return f"{name}{colon}{reasons.text(language)}{stop}{action.text(language)}"
 
 
 def _filled(notes: tuple[Note, Note], judgement: _Numbers) -> Iterator[Note]:
